@@ -3,9 +3,9 @@ over seeds, the verdicts (is a number of the paper reproduced?), and the runs fr
 are computed.
 
 `paper_tables.make_frame` makes a frame from the records of a scale, `paper_tables.logs.frame` makes
-a frame from logs. Tables and figures read only the frame, never a file. To find the origin of a
-number: a `Number` contains a value for each seed, each value has its `Run`, and the run contains
-its record or the path of its log.
+a frame from logs. Tables and figures read only the frame, never the files of records or logs. To
+find the origin of a number: a `Number` contains a value for each seed, each value has its `Run`,
+and the run contains its record or the path of its log.
 """
 
 import functools
@@ -66,11 +66,11 @@ class Number(msgspec.Struct, frozen=True, kw_only=True):
     """Our number for one metric of a cell (a system on a test set): a value for each seed that was
     run.
 
-    `values` are in the order of their seeds. `missing` has a word for each run without a value. The
-    word is '' (shown as a dash) if the metric does not exist for the run. `quantity` describes in
-    words what was measured. `mark` is the footnote mark of the scale, '' if the number was measured
-    under the paper's conditions. `settings` are the settings of the beam search that a log states
-    next to its BLEU.
+    `values` are pairs of a run and its value, in the order of the seeds. `missing` has a word for
+    each run without a value. The word is '' (shown as a dash) if the metric does not exist for the
+    run. `quantity` describes in words what was measured. `mark` is the footnote mark of the scale,
+    '' if the number was measured under the paper's conditions. `settings` are the settings of the
+    beam search that a log states next to its BLEU.
     """
 
     key: CellKey
@@ -106,9 +106,10 @@ class PrintedCell(msgspec.Struct, frozen=True, kw_only=True):
     """A number in one version (`edition`) of the paper, our number for it, and the verdict (is it
     reproduced?).
 
-    `table` is `2`, `3` or `replications`. `number` is None if the scale does not run the system.
-    The test set of `key` is '' if the scale does not use this corpus. `corrected` is the verdict
-    after Holm's correction over all cells, None if the rule for verdicts was not applied.
+    `table` is the table of the number: `2`, `3` or `replications`. `number` is None if the scale
+    does not run the system. The test set of `key` is '' if the scale does not use this corpus.
+    `corrected` is the verdict after Holm's correction over all cells, None if the rule for verdicts
+    was not applied.
     """
 
     table: str
@@ -127,9 +128,9 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     """Our numbers for one row of Table 2 or 3.
 
     Without a `label` our numbers are shown in the paper's row itself. With a `label` our numbers
-    are a separate row below the paper's row. The keys of `numbers` are columns. Several numbers of
-    a column are the same quantity in several definitions. `settings` are the hyper-parameters that
-    were used, by their names in the spec of a training.
+    are a separate row below the paper's row. The keys of `numbers` are columns. If a column has
+    several numbers, they are the same quantity in several definitions. `settings` are the
+    hyper-parameters that were used, by their names in the spec of a training.
     """
 
     table: int
@@ -152,8 +153,8 @@ def group_runs(runs: Iterable[Run]) -> dict[tuple[str, str], list[Run]]:
 
 
 def is_bleu(metric: str) -> bool:
-    """Return whether a metric is a BLEU. The rule of the verdicts applies to BLEU only, because its
-    margin is in BLEU.
+    """Return whether a metric is a BLEU. The rule for verdicts applies only to BLEU, because the
+    rule's margin is in BLEU.
     """
     # All definitions of BLEU begin like this, such as `bleu_sacre_13a`.
     return metric.startswith("bleu_")

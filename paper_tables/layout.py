@@ -17,14 +17,14 @@ empty cell has no line. The columns of the frame:
 
 `tables` and the wings (optional packages) make the lines. A `Table` orders and selects lines, and
 `render` turns a table into md, tex, csv and html. A table with rows of a single kind is declared as
-a list of fields. A field is a column with the function that makes its cell. Other tables give the
-cells of each row by column name. `paper_tables.rounding` makes the text of numbers.
-`tables.ours.complete` adds the notes and signatures that the numbers need. A number has a mark if
-it was measured under other conditions than the paper's. The function `compact` is the last step: it
-drops empty columns, leaves one mark in a row, finds the best values, and replaces keys in headings
-and notes by readable names.
+a list of fields. A field is a column with the function that makes its cell. Tables with several
+kinds of rows give the cells of each row by column name. `paper_tables.rounding` turns numbers into
+rounded text. `tables.ours.complete` adds the notes and signatures that the numbers need. A number
+has a footnote mark if it was measured under other conditions than the paper's. The function
+`compact` is the last step: it drops empty columns, leaves one mark in a row, finds the best values,
+and replaces keys in headings and notes by readable names.
 
-A new table of a single kind of rows, here the runs of a frame:
+An example of a new table, with a row for each run of a frame:
 
     fields = (
         label_field("run", "run", lambda run: run.status.run),
@@ -38,8 +38,9 @@ A new table of a single kind of rows, here the runs of a frame:
         cells=rows_of(fields, frame.runs),
     )
 
-The function that returns the table takes the frame. `render.chapters.CORE_TABLES`, or the `wing.py`
-of a wing, lists this function with a chapter and a place. No other file changes.
+The table is returned by a function that takes the frame of a scale. `render.chapters.CORE_TABLES`,
+or the `wing.py` of a wing, lists this function with a chapter and a place. A new table needs no
+change in other files.
 """
 
 import itertools
@@ -168,8 +169,8 @@ class Table:
     """A table: its cells as a frame, and the columns that it shows, in their order.
 
     `signatures` has (metric, test set, sacreBLEU signature) of every number of ours in the table.
-    The page first shows only the columns in `first`, by default the first five. A reader can switch
-    on the other columns.
+    The page first shows only the columns in `first`, by default the first five. A reader of the
+    page can switch on the other columns.
     """
 
     name: str
@@ -213,8 +214,8 @@ class ShownCell(NamedTuple):
 
 
 def grid(table: Table) -> list[tuple[Any, list[ShownCell]]]:
-    """Return the rows of a table. A row is a pair: its first line in `table.cells`, and one cell
-    for every column of the table.
+    """Return the rows of a table, each as a pair: the row's first line in `table.cells`, and one
+    cell for every column of the table.
     """
     # A dict keeps the order of insertion, so the rows are in the order of the frame.
     lines_by_place: dict[int, dict[str, list[Any]]] = {}
@@ -356,13 +357,13 @@ def cells_of_tables(tables: Iterable[Table]) -> pd.DataFrame:
 
 
 def compact(table: Table) -> Table:
-    """Return the table in the form in which it is shown.
+    """Return a table in the form in which it is shown to readers.
 
     Empty columns for our numbers are dropped. If the table has any number of ours, columns that
     contain only states (missing, not run) are dropped, too, and a note lists these columns. A row
-    shows the mark of a scale only once. If no cell with a mark is left, the note that explains it
-    is shown without the mark. The best value of each column is marked. In caption, headings and
-    notes, keys are replaced by readable names.
+    shows the footnote mark of a scale only once. If no cell with a mark is left, the note that
+    explains it is shown without the mark. The best value of each column is marked. In caption,
+    headings and notes, keys are replaced by readable names.
     """
     # A dash counts as empty, because it says that the number does not exist.
     cells = table.cells.assign(table=table.name)

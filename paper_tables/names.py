@@ -1,4 +1,6 @@
-"""Gives systems, corpora and test sets readable names: `table3_a_h1` is "one head"."""
+"""Gives readable names to systems, corpora and test sets: the name of system `table3_a_h1` is "one
+head".
+"""
 
 import functools
 import re
@@ -45,8 +47,8 @@ def change_of_system(system: str) -> str:
 
 def with_names(text: str) -> str:
     """Replace keys in a text by readable names: "table3_a_h4 minus base" becomes "four heads minus
-    base". Only whole words with an underscore are replaced, because `base` or `big` may be ordinary
-    words.
+    base". Only keys with an underscore are replaced, because `base` or `big` may be ordinary words
+    in the text.
     """
 
     def name(word: re.Match[str]) -> str:

@@ -72,7 +72,7 @@ class SeedNoise(NamedTuple):
 
     @property
     def num_runs(self) -> int:
-        """The number of runs in all settings."""
+        """The number of runs of this source, in all settings together."""
         return sum(map(len, self.runs_by_setting.values()))
 
     def pooled(self, quantity: Quantity) -> PooledSd | None:
@@ -98,7 +98,7 @@ def read_public_seeds(folder: Path = PUBLISHED_FOLDER) -> tuple[PublicSeed, ...]
     """Return the lines of public_seeds.csv, in their order.
 
     Raises:
-        TableError: the file is malformed, a run occurs twice, or a run has several seeds.
+        TableError: public_seeds.csv is malformed, a run occurs twice, or a run has several seeds.
     """
     placed = read_rows(folder / FILE_NAME, PublicSeed)
     # A run that was listed twice would make the pooled sd too small.
@@ -119,10 +119,10 @@ def seed_noise(source: str) -> SeedNoise:
     """Return the runs of AlgoPerf or of MLPerf that are used to compute the noise over seeds, by
     setting.
 
-    All runs of MLPerf count. A run of AlgoPerf counts if it ended at exactly FULL_UPDATES and
-    learned. A run that stopped earlier, at a target or at the time limit, does not count, because
-    its score depends on when it stopped. A setting of AlgoPerf counts if it has MIN_RUNS runs that
-    count. The rule which runs count was written after the scores had been seen.
+    All runs of MLPerf count. A run of AlgoPerf counts if it ended at exactly FULL_UPDATES updates
+    and if the model learned. A run that stopped earlier, at a target or at the time limit, does not
+    count, because its score depends on when it stopped. A setting of AlgoPerf counts if it has
+    MIN_RUNS runs that count. The rule which runs count was written after the scores had been seen.
     """
     runs_by_setting: dict[str, list[PublicSeed]] = {}
     for line in read_public_seeds():
@@ -139,7 +139,7 @@ def seed_noise(source: str) -> SeedNoise:
 
 
 def _is_whole(run: PublicSeed) -> bool:
-    """Return whether a run of AlgoPerf had its full length and learned."""
+    """Return whether a run of AlgoPerf had its full number of updates and learned."""
     # A run that stopped at the target has fewer updates, and some settings were trained for longer.
     # A run that diverged has a BLEU of 0.
     return (
@@ -155,8 +155,8 @@ def published_means() -> list[PublicSeed]:
 
 
 def seeds_by_public_noise(verdict: Verdict) -> str:
-    """Return how many seeds would decide a verdict at the sd of MLPerf and at the sd of AlgoPerf,
-    each with its source.
+    """Return a text that says how many seeds would decide a verdict with the sd over seeds of
+    MLPerf and with the sd of AlgoPerf.
 
     Return "" if the verdict uses an sd over our own seeds, or if our number is not compared with
     the paper's.
@@ -176,8 +176,8 @@ def seeds_by_public_noise(verdict: Verdict) -> str:
 
 
 def noise_sentence() -> str:
-    """Return how much seeds vary in public trainings at the paper's scale, to be cited next to
-    verdicts.
+    """Return a sentence that says how much scores vary over seeds in public trainings, to be cited
+    next to verdicts.
     """
     # This sentence is built from the data, so that it cannot disagree with the file.
     mlperf, algoperf = (seed_noise(source) for source in (MLPERF, ALGOPERF))

@@ -1,7 +1,7 @@
 """Reads `published/gaps.csv`, the differences between two definitions of BLEU, into checked rows.
 
 published/README.md describes this file. The file is read as strictly as the files with the paper's
-numbers. Wings (optional packages) that have published data of their own use the types here.
+numbers. Wings (optional packages) with further published data use the types in this module.
 """
 
 from decimal import Decimal
@@ -79,7 +79,7 @@ def read_gaps(folder: Path = PUBLISHED_FOLDER) -> list[PublishedGap]:
     in file order.
 
     Raises:
-        TableError: the file is malformed, or a gap is repeated.
+        TableError: gaps.csv is malformed, or a gap is repeated.
     """
     # `location` is the file with the line number, for errors.
     placed = read_rows(folder / "gaps.csv", PublishedGap)

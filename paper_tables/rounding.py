@@ -28,8 +28,8 @@ def rounded(value: float, unit: str | int, *, is_signed: bool = False) -> str:
     rounding has a plus.
 
     `unit` is a metric, a key of SIGNIFICANT_BY_UNIT, or the number of decimals. BLEU and perplexity
-    have two decimals, bits three. Numbers of parameters are in millions, numbers of operations in
-    powers of ten.
+    are rounded to two decimals, bits to three. Numbers of parameters are in millions, numbers of
+    operations in powers of ten.
     """
     if unit == "num_parameters":
         # Three significant digits: 65 million is 65.0, and 213 million is 213.
@@ -62,8 +62,8 @@ def rounded_p(p_value: float) -> str:
 
 
 def with_reach(difference: float, reach: float | None, unit: str | int) -> str:
-    """Return a difference with half of its interval, such as `+0.60 +- 0.12`. If `reach` is None,
-    only the difference is returned.
+    """Return a difference with half of its interval, such as `+0.60 +- 0.12`. If `reach` (half of
+    the interval) is None, only the difference is returned.
     """
     text = rounded(difference, unit, is_signed=True)
     return text if reach is None else f"{text} {PLUS_MINUS} {rounded(reach, unit)}"
@@ -82,7 +82,7 @@ def shown_over_seeds(
     return the values and "".
 
     The mean of a count, such as a number of updates, does not get an interval. `values` are in the
-    order of their seeds. If `values` is empty, both texts are "".
+    order of their seeds. If `values` is empty, mean and interval are "".
     """
     if not values:
         return "", ""

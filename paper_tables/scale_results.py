@@ -111,7 +111,7 @@ def gather_results(
     queues: Queues,
     config_folder: Path = CONFIG_FOLDER,
 ) -> ScaleResults:
-    """Read the records of a scale. Without `so_far` all records must exist.
+    """Read the records of all results of a scale. Without `so_far` all records must exist.
 
     The state of a training without a record is the state of its run. `queues` are the job queues of
     the launchers, in which the job of the run is searched.
@@ -182,9 +182,9 @@ def _gather(
 ) -> ScaleResults:
     """Read the scores of finished trainings, and the records that do not depend on a training.
 
-    Records without a training are read from the first of `folders` that contains them. If `faults`
-    is given, scores without translations next to them are left out, and the reason is added to
-    `faults`.
+    Records that do not depend on a training are read from the first of `folders` that contains
+    them. If `faults` is given, scores without translations next to them are left out, and the
+    reason is added to `faults`.
     """
     scale = experiment.scale.scale
     train_by_key = {}
@@ -364,8 +364,8 @@ def text_fault(decode_path: Path, scores: ScoreRecords) -> RecordFault | None:
 def _read_trainings(
     scale: str, results_folders: Sequence[Path]
 ) -> tuple[dict[TrainingKey, TrainRecord], dict[TrainingKey, Path]]:
-    """Return the records of training by key, and the folder of each record. If several folders have
-    a record of the same training, the first folder counts.
+    """Return the records of trainings by key, and the folder that contains each record. If several
+    folders have a record of the same training, the first folder counts.
     """
     # The first folder wins. The same run in a second folder is a copy.
     record_by_key: dict[TrainingKey, TrainRecord] = {}
@@ -395,8 +395,8 @@ def _read_trainings(
 def _read_sheets(
     scale: str, results_folders: Sequence[Path], config_folder: Path
 ) -> list[SheetRow]:
-    """Return the trainings of the sheets next to the results. The trainings of the first folder
-    come first.
+    """Return the trainings in the sheets (lists of trainings) next to the results. The trainings in
+    the sheet of the first folder come first.
 
     Results of earlier versions of `aiayn` do not contain a sheet (list of trainings). For such
     results the scale's own sheet is used, with a warning.
@@ -423,8 +423,8 @@ def _read_sheets(
 def _as_trained(
     experiment: Experiment, record_by_key: Mapping[TrainingKey, TrainRecord]
 ) -> dict[str, SystemSpec]:
-    """Return each system with the settings of its first run, in the order of the keys. A system
-    without a run has the settings of its config file.
+    """Return each system with the settings with which its first run was trained, in the order of
+    the keys. A system without a run has the settings of its config file.
     """
     spec_by_system: dict[str, TrainingSpec] = {}
     # Sorted, so that "first" does not depend on the order of the folders.

@@ -7,7 +7,7 @@ standard error and degrees of freedom. From the paper come the direction of its 
 printed effect (the difference in the paper), converted to bits a subword. The effect is our
 difference. The answer is
 
-| answer | the 95 % interval of the effect | the effect is within the margin |
+| answer | what the 95 % interval of our effect includes | whether the effect is within the margin |
 |---|---|---|
 | as printed | excludes 0, and the effect has the paper's sign | yes or no |
 | reversed | excludes 0, and the effect has the opposite of the paper's sign | yes or no |
@@ -101,12 +101,13 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer for a contrast, and the numbers that are shown next to it.
+    """The answer for a contrast, and the numbers that are shown next to the answer.
 
-    `holm_difference` and `holm_within` are the p-values of difference and of equivalence, each
-    corrected by Holm over the contrasts that were answered together. `smallest_margin`, in bits a
-    subword, is the smallest margin with which the test of equivalence would pass.
-    `corrected_smallest_margin` is this margin after the correction for the number of contrasts.
+    `holm_difference` and `holm_within` are the p-values of the test of difference and of the test
+    of equivalence, each after Holm's correction over the contrasts that were answered together.
+    `smallest_margin`, in bits a subword, is the smallest margin with which the test of equivalence
+    would pass. `corrected_smallest_margin` is this margin after the correction for the number of
+    contrasts.
     """
 
     answer: ContrastAnswer
@@ -163,7 +164,9 @@ def estimate_welch(
 def answer_contrast(
     relation: Relation, printed_effect: float, estimate: Estimate
 ) -> ContrastAnswer:
-    """Return the answer of one contrast. `printed_effect` and `estimate` are in bits a subword."""
+    """Return the answer of one contrast, the difference between two systems. `printed_effect` and
+    `estimate` are in bits a subword.
+    """
     is_within = estimate.p_within(MARGIN_OF_ABSENCE) < ALPHA
     if not estimate.includes(0.0):
         if relation == "equivalent":

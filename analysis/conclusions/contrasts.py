@@ -9,12 +9,13 @@ mean over seeds. A difference of bits is a ratio of perplexities, so a row that 
 not weigh more than the others. BLEU is secondary.
 
 The difference d is the mean of the row over its n1 seeds minus the mean of the control over its n2
-seeds. The control must have two seeds or more. The standard deviation sd is pooled over all systems
-of the test set and metric that have two seeds or more, with df degrees of freedom. The standard
-error is e = sd sqrt(1/n1 + 1/n2). The reach of a contrast is half of its 95 % interval: t(0.975,
-df) e. For each pair of systems, the paper concludes either a direction (one is better) or an
-equivalence. Equivalent means that the difference is within a margin: 0.10 bits, about the printed
-cost of a single head, or 0.5 BLEU. A call is the answer for a contrast by this rule:
+seeds. The control of a contrast must have two seeds or more. The standard deviation sd is pooled
+over all systems of the test set and metric that have two seeds or more, with df degrees of freedom.
+The standard error of the difference is e = sd sqrt(1/n1 + 1/n2). The reach of a contrast is half of
+its 95 % interval: t(0.975, df) e. For each pair of systems, the paper concludes either a direction
+(one is better) or an equivalence. Equivalent means that the difference is within a margin: 0.10
+bits, about what a single head costs in the paper, or 0.5 BLEU. A call is the answer for a contrast
+by this rule:
 
 | call | of a direction, if | of an equivalence, if |
 |---|---|---|
@@ -26,9 +27,9 @@ Each call has a p-value. The p-value of a direction is the two-sided p-value of 
 p-value of an equivalence is from the two one-sided tests if abs(d) is within the margin. Otherwise
 it is the two-sided p-value of a difference within the margin. The primary contrasts, in bits, are
 corrected together. A second column of the table has their calls after Holm's correction (1979): if
-the corrected p-value is not below 0.05, the call is *too close to call*. A primary contrast is
-decided if its call is *holds here* or *reversed*. If half of a row's 95 % interval, from the pooled
-sd, is larger than MAX_REACH_BITS, all rows get a third seed.
+the corrected p-value is not below 0.05, the call is *too close to call*. A primary contrast (one in
+bits) is decided if its call is *holds here* or *reversed*. If half of a row's 95 % interval, from
+the pooled sd, is larger than MAX_REACH_BITS, all rows get a third seed.
 
 A model with normalisation after each sub-layer (post-norm) may fail to start to learn, or start
 late. Until a model starts to learn, its cross-attention gives all source tokens the same weight. A
@@ -41,12 +42,13 @@ If a seed of the control did not start, no row gets a call, and a different scal
 run *started late* if its first validation below STARTED_BITS came after 30 % of the updates, or
 never. Runs that started late count like others, and are marked.
 
-The learning rate of equation (3) does not depend on the total number of updates, so each run
-contains all shorter runs. The difference of two systems is shown after 60, 80 and 100 % of each
-system's updates. A system with more updates than its control, such as big, is also compared after
-the control's number of updates. Decision 0012 adds six answers (`analysis.conclusions.answers`) and
-a test of the slopes of validation curves, which finds the differences that are *still moving* at
-the end of training. This module still uses the rule of decision 0009.
+The learning rate of equation (3) does not depend on the total number of updates, so the first part
+of a run is the same as a shorter run. The difference of two systems is shown after 60, 80 and 100 %
+of each system's updates. A system with more updates than its control, such as big, is also compared
+after the control's number of updates. Decision 0012 adds six answers
+(`analysis.conclusions.answers`) and a test of the slopes of validation curves, which finds the
+differences that are *still moving* at the end of training. This module still uses the rule of
+decision 0009.
 """
 
 import statistics
@@ -73,7 +75,7 @@ NUM_NAMED_SDS = 3
 
 
 class Call(StrEnum):
-    """The answer for a contrast by the rule of decision 0009."""
+    """The possible answers for a contrast by the rule of decision 0009."""
 
     HOLDS = "holds here"
     REVERSED = "reversed"
@@ -184,13 +186,13 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Contrast(msgspec.Struct, frozen=True, kw_only=True):
-    """A row compared with its control. `difference`, in the metric's unit, is computed from the
-    runs that started to learn.
+    """A row of Table 3 compared with its control. `difference`, in the metric's unit, is computed
+    from the runs that started to learn.
 
     `estimate` is None if there is no sd. `p_value` is None if the row gets no call (answer).
     `corrected` is the call after Holm's correction, None for a contrast that is not in the family
-    of the correction. `with_all` is the call over all runs, None if all runs of all systems
-    started. `effects` are the differences in bits after the SHARES of the updates. An effect is
+    of the correction. `with_all` is the call over all runs, None if all runs of all systems started
+    to learn. `effects` are the differences in bits after the SHARES of the updates. An effect is
     None for BLEU, and if a seed has no validation shortly before this share.
     `effect_at_control_updates` is None unless the row has more updates than its control.
     """
@@ -219,7 +221,7 @@ class Contrast(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The 95 % interval of the difference."""
+        """The 95 % interval of the difference between row and control."""
         if self.reach is None:
             return None
         return self.difference - self.reach, self.difference + self.reach
@@ -272,8 +274,8 @@ def started_runs(runs: Sequence[SeedRun]) -> list[SeedRun]:
 def known_values(
     runs: Iterable[SeedRun], value_of: Callable[[SeedRun], float | None]
 ) -> list[float]:
-    """Return the value that `value_of` computes for each run of a system. The list is empty if the
-    value of any run is missing.
+    """Return the value that `value_of` computes for each run of a system. The list is empty if any
+    run lacks this value.
     """
     # If a value is missing, a mean over some of the seeds would be compared with a mean over all
     # seeds.
@@ -420,7 +422,7 @@ def _call(
 
 def correct_family(contrasts: Sequence[Contrast]) -> list[Contrast]:
     """Return contrasts with their calls after one Holm correction over all of them. Contrasts
-    without a call do not enter the correction.
+    without a call (answer) do not enter the correction.
     """
     # Each tested contrast makes the correction stricter, so contrasts without a call must not
     # count.

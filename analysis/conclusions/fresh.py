@@ -3,10 +3,10 @@ of heads against d_k, and other readings (interpretations) of the paper's model.
 
 A seed is *fresh* if it was not used before the decision. Only fresh seeds count in this module.
 Systems are compared in bits per subword on dev: the mean of a run's last three validations. A
-contrast is a system minus its control, which is base unless the contrast says otherwise. The
-contrasts of one question are a *family*. The standard error of a contrast uses two variances over
-seeds: base's own, and a variance pooled over the other systems of the family. A contrast between
-two systems other than base uses the pooled variance for both systems.
+contrast is the difference between a system and its control, which is base unless the contrast says
+otherwise. The contrasts of one question are a *family*. The standard error of a contrast uses two
+variances over seeds: base's own, and a variance pooled over the other systems of the family. A
+contrast between two systems other than base uses the pooled variance for both systems.
 
 Each contrast has two tests: is there a difference (two-sided t-test), and is it smaller than
 MARGIN_OF_ABSENCE (two one-sided t-tests)? Holm's correction is applied within a family, once to
@@ -75,7 +75,7 @@ class FreshFamily(NamedTuple):
 
     @property
     def systems(self) -> list[str]:
-        """The systems of this family of contrasts, without base."""
+        """The systems that the contrasts of this family compare, without base."""
         return [row.system for row in self.rows if row.system != REFERENCE_SYSTEM]
 
     @property
@@ -144,11 +144,12 @@ DEV = "dev"  # replaces the name of the corpus's test set with this role
 
 
 class ComparedContrast(msgspec.Struct, frozen=True, kw_only=True):
-    """A contrast with our measured difference. If the estimate is None, `problem` says why.
+    """A contrast with our measured difference. If the difference could not be estimated, `estimate`
+    is None, and `problem` says why.
 
     `runs` are the runs of the system with fresh seeds, without the runs of the control. `answer` is
-    '' until all trainings of the family have ended. The p-values are after Holm's correction within
-    the family.
+    '' until all trainings for the family of contrasts have ended. The p-values are after Holm's
+    correction within the family.
     """
 
     contrast: FreshContrast
@@ -161,7 +162,9 @@ class ComparedContrast(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fresh_numbers(frame: Frame) -> FreshNumbers:
-    """Return our numbers on the En-De corpus, restricted to fresh seeds."""
+    """Return our numbers on the En-De corpus, restricted to fresh seeds (seeds first used for
+    decision 0013).
+    """
     corpus = frame.corpus_by_pair["en-de"]
     fresh: FreshNumbers = {}
     # The trainings of decision 0013 are in `later_numbers`, because no printed row uses them.

@@ -16,8 +16,8 @@ class PublishedConclusion(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     """A conclusion of the paper from two cells in a column of its tables: how the number of `row`
     compares with the number of `reference`.
 
-    `sentence` is the paper's own sentence, shortened. `statement` applies this sentence to the two
-    rows.
+    `sentence` is the sentence in which the paper states the conclusion, shortened. `statement`
+    applies this sentence to the two rows.
     """
 
     name: Text

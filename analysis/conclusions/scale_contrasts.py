@@ -1,10 +1,11 @@
 """Turns the results of a scale (its frame) into contrasts: one for each conclusion of the paper's
 text and for each other row of Table 3.
 
-A contrast is the difference between a row and its control, usually base. The *call* of a contrast
-is the answer by the rule of decision 0009 (`analysis.conclusions.contrasts`). The *answer* of a
-contrast is one of the six answers of decision 0012 (`analysis.conclusions.answers`). The table
-`conclusions`, the picture of the page and the study of Multi30k use these contrasts.
+A contrast is the difference between a row of the paper's tables and its control, usually base. The
+*call* of a contrast is the answer by the rule of decision 0009 (`analysis.conclusions.contrasts`).
+The *answer* of a contrast is one of the six answers of decision 0012
+(`analysis.conclusions.answers`). The table `conclusions`, the picture of the page and the study of
+Multi30k use these contrasts.
 """
 
 import math
@@ -236,9 +237,9 @@ def _moving_systems(
     """Return the systems that learn faster or slower than base at the end of training (decision
     0012).
 
-    The mean slope of a system's validations on dev is compared with base's. The test uses the sd
-    pooled over all systems, and Holm's correction over `systems`. A system is not tested if the
-    slope of one of its seeds is unknown.
+    The mean slope of a system's validations on dev is compared with base's. The t-test of the
+    slopes uses the sd pooled over all systems, and Holm's correction over `systems`. A system is
+    not tested if the slope of one of its seeds is unknown.
     """
     slopes_by_system = {}
     for system, runs in runs_by_system.items():

@@ -1,5 +1,5 @@
-"""Registers the wing (optional package) `conclusions`: which of the paper's conclusions hold here,
-and how variants compare with base.
+"""Registers the wing (optional package) `conclusions`, which says which of the paper's conclusions
+hold here, and how variants compare with base.
 """
 
 from aiayn.wings import Wing, WingTable

@@ -1,5 +1,5 @@
-"""Checks the course of a training in its log: whether it diverged, and whether its decoder began to
-read the source.
+"""Checks the course of a training in its log: whether the training diverged, and whether its
+decoder learnt to attend to the source.
 """
 
 import math
@@ -61,7 +61,7 @@ def check_divergence(case: Case) -> Checked:
 
 
 def check_start(case: Case) -> Checked:
-    """Check in the validation curve that the decoder began to read the source.
+    """Check in the validation curve that the decoder learnt to attend to the source sentence.
 
     A model with normalisation after each sub-layer (post-norm) may remain a pure language model of
     the target side. The loss of such a model falls and becomes flat, its gradients look normal, and

@@ -72,7 +72,8 @@ def collect_run(results_folder: Path, train: TrainRecord, claim: Claim) -> Case:
 
 
 def _logs_of_run(train: TrainRecord) -> list[LogFile]:
-    """Return the log of a run and, if the run continues an earlier run, the log of the earlier run.
+    """Return the log of a run and, if the run continues an earlier run, also the log of the earlier
+    run.
 
     The training record says that the two runs are one training, with checkpoints in two folders.
     """

@@ -1,10 +1,10 @@
 """Adds to each finding of the doctor its published cost in BLEU, and ranks the findings by cost.
 
-A finding is a difference from the expected values. The cost of a finding is the number of BLEU
-points that are lost by this difference, as published in published/costs.csv and published/gaps.csv.
-The file planted.csv has the costs of faults that were made on purpose (planted) in the demo. A cost
-is used only for the corpus, the kind of system and the size of the difference with which it was
-measured.
+A finding is a setting or a log line that differs from the expected value. The cost of a finding is
+the number of BLEU points that are lost by this difference, as published in published/costs.csv and
+published/gaps.csv. The file planted.csv has the costs of faults that were made on purpose (planted)
+in the demo. A published cost is used only for the corpus, the kind of system and the size of the
+difference with which it was measured.
 """
 
 import math
@@ -51,8 +51,8 @@ class _PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     source: Text
 
     def concerns(self, finding: Finding, corpus: str, kind: str) -> bool:
-        """Return whether this cost applies to a finding: the same difference, corpus and kind of
-        system.
+        """Return whether this published cost applies to a finding: for the same difference, corpus
+        and kind of system.
         """
         is_known = self.what == finding.cause and corpus in self.corpora.split()
         if not is_known or self.systems not in ("", kind):
@@ -82,7 +82,7 @@ def read_costs() -> list[_PublishedCost]:
     planted in the demo.
 
     Raises:
-        TableError: if a file is malformed.
+        TableError: if a file of costs is malformed.
     """
     paths = (PUBLISHED_FOLDER / "costs.csv", Path(__file__).parent / "planted.csv")
     return [cost for path in paths for _, cost in read_rows(path, _PublishedCost)]
@@ -92,7 +92,7 @@ def add_costs(diagnosis: Diagnosis) -> Diagnosis:
     """Return the diagnosis with a cost for each finding, and with the findings ranked by cost.
 
     Raises:
-        TableError: if a published file is malformed.
+        TableError: if a file of published costs is malformed.
     """
     costs = read_costs()
     findings = []
@@ -152,8 +152,8 @@ def _kind(cost: Cost) -> int:
 def _published_cost(
     finding: Finding, diagnosis: Diagnosis, costs: Sequence[_PublishedCost]
 ) -> Cost:
-    """Return the published cost of a finding in BLEU: from the lowest to the highest of all
-    published costs that apply to it, with the lowest certainty among them.
+    """Return the published cost of a finding in BLEU: the range of all published costs that apply
+    to the finding, with the lowest certainty among them.
     """
     # Costs are published for base and big. Rows of Table 3 are variations of base.
     kind = "big" if diagnosis.system.startswith("big") else "base"

@@ -45,8 +45,8 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 class Case(msgspec.Struct, kw_only=True):
-    """All evidence on a run: what its logs and records state. None or an empty value means that
-    this evidence is absent.
+    """All evidence on a run: what its logs and records state. A field that is None or empty means
+    that this evidence is absent.
 
     `generations` are the translations in logs of fairseq-generate. `translation_paths` also has the
     translations in our records. `problems` contains the problems that `aiayn.known_good` found in
@@ -71,11 +71,11 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     """The number of BLEU points that a wrong setting costs, positive if the setting lowers the
     score.
 
-    If `low` is None, the cost is unknown, and `words` say so. If only `high` is None, the whole
-    score may be lost. `certainty` is '' for a cost measured on this run. For all other costs,
-    `certainty` says how well the cost is known: `confirmed` (measured twice, or by the author of
-    the number), `measured` (the effect was measured, its cause was inferred), `suspected`, or
-    `planted` (a fault made on purpose in the demo).
+    If `low` is None, the cost is unknown, and `words` say so. If only `high` is None, the wrong
+    setting may cost the whole BLEU. `certainty` is '' for a cost measured on this run. For all
+    other costs, `certainty` says how well the cost is known: `confirmed` (measured twice, or by the
+    author of the number), `measured` (the effect was measured, its cause was inferred),
+    `suspected`, or `planted` (a fault made on purpose in the demo).
     """
 
     low: float | None = None
@@ -100,11 +100,12 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """A difference from the claim, with its evidence, its cost in BLEU and how to fix it.
+    """A setting or log line that differs from the expected value, with its evidence, its cost in
+    BLEU and how to fix it.
 
-    `cause` is a name from published/costs.csv. `amount` is the value of the wrong setting, or its
-    ratio to the expected value. `cost` comes from publications on the same corpus, or is computed
-    from the log.
+    `cause` is the name of the difference in published/costs.csv. `amount` is the value of the wrong
+    setting, or its ratio to the expected value. `cost` comes from publications on the same corpus,
+    or is computed from the log.
     """
 
     cause: str

@@ -1,11 +1,11 @@
 """Reads the curves of trainings from their logs: the loss, dev perplexity, learning rate and speed
 in each line of a log.
 
-`aiayn.facts` splits a log into sections, one for each start of a program, and groups the sections
-of one training. `aiayn.facts` keeps only summaries of the values within an epoch. This module reads
-the lines of the log again to get all values. A curve may be read while its log grows. If a
-restarted training resumed before the newest update in the log, the lines of the restart replace the
-earlier lines of the same updates.
+`aiayn.facts` splits a log into sections, one for each start of fairseq, and groups the sections of
+one training. `aiayn.facts` keeps only summaries of the values within an epoch. This module reads
+the lines of the log again to get all values. A curve may be read while the training still writes
+its log. If a restarted training resumed before the newest update in the log, the lines of the
+restart replace the earlier lines of the same updates.
 """
 
 import math
@@ -131,7 +131,7 @@ def thin_points(points: Iterable[CurvePoint], num_updates: int) -> list[CurvePoi
     """Average the curve points within each span of `num_updates` updates. The mean is placed at the
     last update of the span that is in the log.
 
-    Values that are nan or inf are kept, because a mean would hide them.
+    Values that are nan or inf are not averaged but kept, because a mean would hide them.
     """
     # Updates count from 1, so `update - 1` puts the updates 1 to `num_updates` into the first span.
     spans: dict[tuple[str, int], list[CurvePoint]] = {}

@@ -1,9 +1,10 @@
-"""Draws Figures 3 to 5 of the paper: what the heads of a layer attend to. A first figure has lines
-between words, a second figure has a matrix for each head.
+"""Draws attention as in Figures 3 to 5 of the paper: what the heads of a layer attend to. A first
+figure has lines between words, a second figure has a matrix for each head.
 
 The frame has the attention weights for one sentence, with a line for each weight: run, kind, layer,
-num_layers, head, query_index, query, key_index, key, weight. In each head the weights of a query
-sum to 1. `aiayn attention` computes the weights with the model and writes the frame to a file.
+num_layers, head, query_index, query, key_index, key, weight. In each head the attention weights of
+a query sum to 1. `aiayn attention` computes the weights with the model and writes the frame to a
+file.
 """
 
 import json
@@ -62,7 +63,7 @@ def read_attention(path: Path) -> pd.DataFrame:
 
 def positions_of_word(tokens: Sequence[str], word: str) -> list[int]:
     """Return the indices of the tokens that make up a word, at its first occurrence in the
-    sentence. The list is empty if the word does not occur.
+    sentence. The list is empty if the word does not occur in the sentence.
 
     Tokens are words, pieces of sentencepiece (U+2581 begins a word) or pieces of subword-nmt (`@@`
     continues a word). Case, and punctuation at the ends of the word, are ignored.
@@ -100,14 +101,15 @@ def _pieces(tokens: Iterable[str]) -> Iterator[tuple[str, bool]]:
 
 
 def shown_tokens(tokens: Iterable[str]) -> list[str]:
-    """Return the tokens in a form for people: without subword marks, and with a dot before a token
+    """Return the tokens in a readable form: without subword marks, and with a dot before a token
     that continues a word.
     """
     return ["\u00b7" * is_inside + text for text, is_inside in _pieces(tokens)]
 
 
 def select(frame: pd.DataFrame, *, heads: Sequence[int] = (), word: str = "") -> pd.DataFrame:
-    """Select the weights of the given heads, and of the queries that are parts of the given word.
+    """Select the attention weights of the given heads, and of the queries that are tokens of the
+    given word.
 
     By default all heads and all queries are selected.
 
@@ -173,7 +175,7 @@ def draw_lines(frame: pd.DataFrame) -> alt.TopLevelMixin:
     A line has the colour of its attention head, and is stronger for a larger weight.
 
     Raises:
-        FigureError: if the sentence has too many tokens to label.
+        FigureError: if the sentence has too many tokens to be labelled in the figure.
     """
     # The longer of the two columns decides the height.
     num_tokens = int(max(frame["query_index"].max(), frame["key_index"].max())) + 1

@@ -47,7 +47,8 @@ class AttentionWeights(msgspec.Struct, frozen=True, kw_only=True):
 def attention_weights(
     translator: Translator, source: str, *, kind: Kind, layer: int | None = None
 ) -> AttentionWeights:
-    """Return the attention weights of a layer for one sentence. `source` is a line of subwords.
+    """Return the attention weights of a layer for one sentence. `source` is the source sentence as
+    a line of subwords.
 
     The decoder gets the model's own translation as its input. `layer` counts from 1. By default it
     is the last layer but one, because the paper shows layer 5 of 6.

@@ -2,9 +2,9 @@
 updates.
 
 A frame of curves has a line for each point: run, series, seed, measure, update, value. A series is
-a system on a corpus, or all runs of one configuration. The runs of a series have the same colour,
-and a band shows their range. `analysis.figures.curves` defines the measures: loss, perplexity,
-learning rate and speed.
+all seeds of a system on a corpus, or all runs of one configuration. The runs of a series have the
+same colour, and a band shows their range. `analysis.figures.curves` defines the measures: loss,
+perplexity, learning rate and speed.
 """
 
 import math
@@ -94,7 +94,7 @@ def curve_frame(curves: Iterable[Curve]) -> pd.DataFrame:
 
 
 def means_over_seeds(points: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean, lowest and highest value over the seeds of each series and update."""
+    """Return the mean, lowest and highest value over seeds, for each series and update."""
     means = points.groupby(["series", "update"], sort=False, as_index=False).agg(
         value=("value", "mean"),
         low=("value", "min"),
@@ -185,7 +185,7 @@ def draw_curves(frame: pd.DataFrame) -> alt.VConcatChart:
     below each other.
 
     Raises:
-        FigureError: if no value can be drawn.
+        FigureError: if no value of the curves can be drawn.
     """
     # Vega cannot place nan or inf on an axis. `_layers` marks where they begin.
     finite = frame[frame["value"].map(math.isfinite)]

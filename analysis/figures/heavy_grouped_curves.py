@@ -1,5 +1,5 @@
-"""Draws the dev perplexity of all systems as one figure. Each group of systems has a panel, and
-each curve has the name of its system at its end.
+"""Draws the curves of dev perplexity of all systems in one figure. Each group of systems has a
+panel, and each curve has the name of its system at its end.
 """
 
 import itertools

@@ -1,9 +1,10 @@
-"""Measures Table 1: seconds and operations of four types of layer against n, d, k and r.
+"""Measures the costs in Table 1: seconds and operations of four types of layer against n, d, k and
+r.
 
 `sizes.csv` lists the sizes of the layers. In each size at most one variable differs from the middle
 size. The middle size is so large that the time is spent in products of matrices, and not in calls
 of functions. The sizes are timed in several rounds, so that a slow moment of the machine affects
-all of them. The time of a layer is the minimum over the rounds, because other work on the machine
+all sizes. The time of a layer is the minimum over the rounds, because other work on the machine
 only adds time.
 
 The suffix of a tensor's name is its shape: N = n tokens, D = width d, K = kernel width k, R = r
@@ -58,7 +59,7 @@ def restricted_self_attention(q_ND: Tensor, k_ND: Tensor, v_ND: Tensor, *, r: in
 
 
 def recurrent(x_ND: Tensor, input_DD: Tensor, state_DD: Tensor) -> Tensor:
-    """Return the states h_t = tanh(x_t W + h_(t-1) U) of a simple recurrence, (N, D).
+    """Return the states h_t = tanh(x_t W + h_(t-1) U) of a simple recurrent layer, shape (N, D).
 
     The products x_t W of all tokens are computed together, before the recurrence.
     """

@@ -1,1 +1,1 @@
-"""Shows which runs a number of a table comes from."""
+"""Shows from which runs a number in a table is computed."""

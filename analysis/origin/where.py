@@ -102,7 +102,7 @@ def find_sources(name: str, frame: Frame) -> list[CellSources]:
 
     Raises:
         UsageError: if the cell does not exist (the error lists similar names), or if the scale does
-            not run the system of a printed cell on its corpus.
+            not run the system of a cell of the paper on the cell's corpus.
     """
     printed = named_cells(frame)
     if name in printed:
@@ -126,7 +126,7 @@ def sources_of_printed(frame: Frame, cell: NamedCell) -> CellSources:
     trainings that lack a value.
 
     Raises:
-        UsageError: if the scale does not run the cell's system on its corpus.
+        UsageError: if the scale does not run the cell's system on the cell's corpus.
     """
     number = frame.number(cell.key, cell.metric)
     if number is None:

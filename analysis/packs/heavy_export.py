@@ -128,8 +128,8 @@ def _facts(
 
 
 def _write_vocabularies(task: Any, folder: Path) -> dict[str, str]:
-    """Write the vocabularies of source and target as lists of symbols in order of id. A joint
-    dictionary is written once.
+    """Write the vocabularies of source and target as lists of symbols in order of id. A dictionary
+    that both sides share is written once.
     """
     symbols_by_side = {
         "source": task.source_dictionary.symbols,

@@ -1,11 +1,11 @@
 """Packs the finished runs of a scale into a folder that is small enough to be shipped: records,
 logs, translations, tables and figures.
 
-A pack is laid out like `results/<scale>/`, with `runs/<run>/` for logs and attempts. Records, logs
-and translations are in one archive (`aiayn/packed.py`), in which texts are compressed by xz.
-Packing the same runs again gives the same bytes, because the time of packing, host names and the
-folders of this machine are not written. The trainings of a table may have run on several machines,
-so a run of an earlier pack stays in the pack if the results folder lacks it.
+A pack has the same layout as `results/<scale>/`, with `runs/<run>/` for the logs and the lists of
+attempts. Records, logs and translations are in one archive (`aiayn/packed.py`), in which texts are
+compressed by xz. Packing the same runs again gives the same bytes, because the time of packing,
+host names and the folders of this machine are not written. The trainings of a table may have run on
+several machines, so a run of an earlier pack stays in the pack if the results folder lacks it.
 """
 
 import re
@@ -81,10 +81,10 @@ NOTICE_NAME = "NOTICE"  # shipped with a model: the origin of its text, and the 
 class Packed(msgspec.Struct, frozen=True, kw_only=True):
     """The result of packing: what the folder of the pack contains, and what was left out.
 
-    `num_asked` is the number of trainings that the config requests. `missing` has the states of the
-    trainings that were not packed. Of the `num_runs` packed runs, `num_kept` come from the earlier
-    pack, because the results folder lacks them. `left_out` lists trainings and models that only the
-    earlier pack has, with the reasons.
+    `num_asked` is the number of trainings that the config requests. `missing` has the names and
+    states of the trainings that were not packed. Of the `num_runs` packed runs, `num_kept` come
+    from the earlier pack, because the results folder lacks them. `left_out` lists trainings and
+    models that only the earlier pack has, with the reasons.
     """
 
     folder: Path
@@ -113,7 +113,7 @@ def pack_scale(
     Raises:
         RecordError: if no run is finished, if a log or a list of attempts is missing, if scores
             were computed from different translations, if a model's corpus lacks a NOTICE, or if the
-            folder would be larger than `max_bytes`. The old pack is then unchanged.
+            folder would be larger than `max_bytes`. After such an error the old pack is unchanged.
         StateError: if a folder with the name of the pack exists and is not a pack.
     """
     target = output_folder / scale.scale
@@ -204,12 +204,12 @@ def _kept(results: ScaleResults, earlier_folder: Path) -> dict[TrainingKey, Trai
 
 
 def _missing(results: ScaleResults) -> list[TrainingKey]:
-    """Return the requested trainings that are not finished."""
+    """Return the trainings that the config requests but that are not finished."""
     return [key for key in results.status_by_key if key not in results.train_by_key]
 
 
 def _has_same_data(results: ScaleResults, earlier_folder: Path, corpus: str) -> bool:
-    """Return whether an earlier pack used the data-bin of the results.
+    """Return whether the runs of an earlier pack used the same data-bin as the results folder.
 
     Return False if the pack has no record of its data-bin, and else True if the results folder has
     no such record.
@@ -306,7 +306,9 @@ class _Packer:
                 self._pack_evaluation(evaluation)
 
     def pack_models(self, notices_folder: Path) -> None:
-        """Copy the packed runs' models from the earlier pack, each with its corpus's NOTICE."""
+        """Copy the models of the packed runs from the earlier pack, each with the NOTICE of its
+        corpus.
+        """
         for train in self.results.train_by_key.values():
             inside = model_folder(Path(), self.scale, train.run)
             if (self.earlier_folder / inside).is_dir():
@@ -323,7 +325,9 @@ class _Packer:
                 shutil.copyfile(notice_path, self.folder / inside / NOTICE_NAME)
 
     def _folder_of(self, key: TrainingKey) -> Path:
-        """Return the folder of a training's records."""
+        """Return the folder from which a training's records are copied: the results folder or the
+        earlier pack.
+        """
         return self.earlier_folder if key in self.kept else self.results_folder
 
     def _copy(self, inside: Path, record_type: type[Record], *folders: Path, run: str = "") -> bool:
@@ -408,7 +412,7 @@ class _Packer:
             self.num_translations += 1
 
     def _neutral(self, text: str) -> str:
-        """Return the text of a record or a log without the folders of this machine."""
+        """Return the text of a record or a log with the names of this machine's folders removed."""
         for pattern, replacement in self._replacements:
             text = pattern.sub(replacement, text)
         return text

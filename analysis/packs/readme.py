@@ -1,5 +1,5 @@
-"""Makes the README of a pack, a folder of measured runs: the runs with date, hardware and commit,
-and their tables.
+"""Makes the README of a pack (a folder of measured runs) with a list of the runs (date, hardware
+and commit) and the tables.
 
 The README depends only on the records in the pack, not on the time or on the checkout.
 """
@@ -146,7 +146,7 @@ def _hardware(train: TrainRecord) -> str:
 
 
 def _missing(recorded: RecordedResults) -> str:
-    """Return the requested trainings that the pack lacks, by system."""
+    """Return a text with the trainings that the config requests but the pack lacks, by system."""
     seeds_by_system: dict[tuple[str, str], list[int]] = {}
     # The sheet of the pack lists the requested trainings. The records are from the finished
     # trainings.

@@ -55,8 +55,8 @@ def plan_config(
     config's scale.
 
     Raises:
-        ConfigError: if a file of the config is wrong, or if the machine does not support a
-            precision.
+        ConfigError: if a file of the config is wrong, or if the machine does not support the
+            precision of a training.
         UsageError: if a number of GPUs is given for a machine without GPUs.
     """
     # These modules load scipy, so they are imported here. `aiayn help plan` imports this module for

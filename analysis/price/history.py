@@ -27,7 +27,8 @@ def read_ratios(
     vocabulary_size_by_corpus: Mapping[str, int],
 ) -> Ratios:
     """Return the ratios of measured to predicted time for all finished trainings of these corpora
-    on the machine's kind of device. The number of devices may differ.
+    on the machine's kind of device. The number of devices in a finished training may differ from
+    the machine's.
 
     Raises:
         RecordError: if the record of a training is unreadable.

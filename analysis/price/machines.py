@@ -1,5 +1,5 @@
-"""Chooses the machine for the trainings of a plan: a cluster's GPUs, this machine, or the kind of
-GPU that the user asks about.
+"""Chooses the machine for which the trainings of a plan are predicted: a cluster's GPUs, this
+computer, or the kind of GPU that the user asks about.
 """
 
 from collections.abc import Set

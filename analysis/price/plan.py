@@ -1,8 +1,8 @@
 """Predicts the hours, GPU-hours, money, disk and memory of the trainings of a scale.
 
 The hours come from a formula (`aiayn.plan.prediction`). If trainings have finished on the same kind
-of device, the hours are scaled by their measured times. To make a plan, nothing is downloaded,
-built or trained.
+of device, the predicted hours are scaled by the measured times of these trainings. To make a plan,
+nothing is downloaded, built or trained.
 """
 
 from pathlib import Path
@@ -31,8 +31,8 @@ from analysis.price.published import Anchor, hours_on_papers_gpus, nearest_ancho
 
 class TrainingCost(msgspec.Struct, frozen=True, kw_only=True):
     """The cost of one or more trainings. `hours` are the wall-clock hours if one training runs
-    after the other, `device_hours` are GPU-hours or core-hours. `dollars` is None if the price is
-    not known.
+    after the other, `device_hours` are GPU-hours or core-hours. `dollars` is None if the price of a
+    GPU-hour is not known.
     """
 
     hours: float
@@ -51,7 +51,7 @@ def cost_of(hours: float, machine: Machine) -> TrainingCost:
 class PlanRow(msgspec.Struct, frozen=True, kw_only=True):
     """The prediction for the trainings of a system on a corpus, one training for each seed.
 
-    `cost` is for all seeds, and None if no hours are predicted. `speed`, the bytes and
+    `cost` is for all seeds, and None if no hours are predicted. `speed`, the fields in bytes and
     `counted_flops` (the operations of all updates) are for one training. `refusal` says why `aiayn
     train` would refuse to train the system on this machine. It is '' if the system can be trained.
     """
@@ -91,9 +91,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     `cost` is the sum over all trainings, None if the hours of any training are unknown. `jobs` are
     the Slurm jobs of the longest training, None if there is no cluster or no predicted hours.
     `on_papers_gpus` are the hours predicted on the paper's GPUs, for the trainings whose time the
-    paper states. `anchors` are published trainings for systems with unknown hours. A plan of one
-    system contains the command line of fairseq-train for each corpus, or says in `command_refusal`
-    why fairseq cannot train it.
+    paper states. `anchors` are published trainings, to compare with systems whose hours cannot be
+    predicted. A plan of one system contains the command line of fairseq-train for each corpus, or
+    says in `command_refusal` why fairseq cannot train it.
     """
 
     scale: str
@@ -130,7 +130,7 @@ def make_plan(
     experiment: Experiment, machine: Machine, hardware: HardwareSpec, results_folder: Path
 ) -> Plan:
     """Return the plan (predicted costs) of a scale on a machine. If trainings have finished, the
-    predictions are scaled by their measured times.
+    predictions are scaled by the measured times of these trainings.
 
     Raises:
         RecordError: if the record of a training is unreadable.

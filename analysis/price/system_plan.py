@@ -45,7 +45,7 @@ def expand_system(scale: ScaleSpec, name: str, config_folder: Path = CONFIG_FOLD
 
 def add_commands(plan: Plan, experiment: Experiment, name: str) -> Plan:
     """Return a plan with the command line of fairseq-train for each corpus. `plan` must be the plan
-    of one system, from `expand_system`.
+    of an experiment with one system, as `expand_system` returns it.
     """
     training = experiment.system_by_name[name].training
     device = "cuda" if plan.machine.gpu else "cpu"

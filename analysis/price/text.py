@@ -34,7 +34,9 @@ def number(value: float | None) -> str:
 
 
 def duration(hours: float) -> str:
-    """Return a number of hours as text with its unit. Short times are in minutes or seconds."""
+    """Return a number of hours as text with its unit. Times shorter than an hour are in minutes or
+    seconds.
+    """
     if hours >= 1:
         return f"{number(hours)} h"
     return f"{60 * hours:.2g} min" if 60 * hours >= 1 else f"{3600 * hours:.2g} s"
@@ -58,7 +60,7 @@ def gigabytes(num_bytes: float) -> str:
 
 
 def render_plan(plan: Plan) -> str:
-    """Return the whole plan as text. Each line ends with LF."""
+    """Return the whole plan (predicted costs of trainings) as text. Each line ends with LF."""
     num_trainings = sum(len(row.seeds) for row in plan.trainings)
     heading = f"{num_trainings} trainings, each on {plan.machine.words}"
     parts: list[tuple[str, Sequence[str]]] = [

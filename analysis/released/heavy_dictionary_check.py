@@ -7,10 +7,10 @@ symbols with a unique count keep their indices, but symbols with equal counts ch
 April 2019, fairseq has a fixed order for symbols with equal counts.)
 
 With references the model's loss is compared with two other losses on the same text: the loss of a
-unigram model, and the model's own loss with a shuffled dictionary. In a second test only symbols
-with equal counts change places. If this change does not raise the loss, the order of these symbols
-was already wrong. Without references, two things are checked: whether the dictionary is in order of
-frequency, and how many translations are repeated.
+unigram model, and the model's own loss with a shuffled dictionary. In a second test the dictionary
+is shuffled only among symbols with equal counts. If this shuffling does not raise the loss, the
+order of these symbols was already wrong. Without references, two things are checked: whether the
+dictionary is in order of frequency, and how many translations are repeated.
 
 The suffix of a tensor's name is its shape: S source tokens, T target tokens, V symbols.
 """

@@ -1,4 +1,4 @@
-"""Decodes the test set of a released model with that model, and compares the result with the
+"""Translates the test set of a released model with this model, and compares the BLEU with the
 published values.
 
 A downloaded archive is read in one pass and verified by its published digest. An archive without a
@@ -157,7 +157,7 @@ def evaluate_released(args: Any, decoding: DecodingSpec, device: str) -> None:
 
 
 def say(words: str) -> None:
-    """Print a remark to standard error."""
+    """Print a remark for the user to standard error."""
     print(f"aiayn evaluate: {words}", file=sys.stderr)
 
 

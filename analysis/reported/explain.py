@@ -202,7 +202,7 @@ def checked_bleu(bleu: float) -> float:
     """Return the given BLEU, after a check that it is in percent.
 
     Raises:
-        UsageError: if the value is a fraction, negative or above 100.
+        UsageError: if the value is a fraction (between 0 and 1), negative or above 100.
     """
     # Some programs, such as NLTK, give BLEU as a fraction. A broken model may have such a BLEU in
     # percent, and the causes of a BLEU of 1 are its causes, too.
@@ -475,8 +475,8 @@ def _find_replications(question: Question) -> tuple[list[NearReplication], int]:
 
 
 def _decoded_here() -> Iterator[ReferenceReplication]:
-    """Yield the scores of released models that `aiayn evaluate --released` has decoded on this
-    machine.
+    """Yield the scores of released models with which `aiayn evaluate --released` has translated on
+    this machine.
     """
     for record in read_released_records(RESULTS_FOLDER):
         for score in record.scores:

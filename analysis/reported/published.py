@@ -31,7 +31,7 @@ DATA_FOLDER = Path(__file__).parent
 
 
 class ReferenceReplication(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A BLEU that others published for base or big.
+    """A BLEU that other authors published for base or big.
 
     An empty `training_data` means WMT14. Any other empty field means "not stated". `metric` is our
     name for the published definition of BLEU, or `other` if no definition of ours equals it.
@@ -118,7 +118,7 @@ def read_reference_replications(folder: Path = DATA_FOLDER) -> list[ReferenceRep
     """Return every published replication of base and big, in the order of the file.
 
     Raises:
-        TableError: the file is malformed, or a name is repeated.
+        TableError: the file of replications is malformed, or a name is repeated.
     """
     placed = read_rows(folder / "reference_replications.csv", ReferenceReplication)
     require_unique((place, (replication.name,)) for place, replication in placed)
@@ -126,10 +126,11 @@ def read_reference_replications(folder: Path = DATA_FOLDER) -> list[ReferenceRep
 
 
 def read_causes(folder: Path = DATA_FOLDER) -> list[PublishedCause]:
-    """Return every published cause with its cost, in the order of the file: the highest rank first.
+    """Return every published cause of a BLEU that differs from the paper's, with its cost, in the
+    order of the file: the highest rank first.
 
     Raises:
-        TableError: the file is malformed, a cause is repeated, or a metric is unknown.
+        TableError: the file of causes is malformed, a cause is repeated, or a metric is unknown.
     """
     placed = read_rows(folder / "causes.csv", PublishedCause)
     for place, cause in placed:

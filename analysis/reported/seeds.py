@@ -2,10 +2,10 @@
 The BLEUs are given, or read from a folder.
 
 There are two answers: the verdict on the mean (`aiayn.scoring.verdict`), and whether the paper's
-number, itself from a single run, could be from a further run of this system. The sd over seeds is
-computed from the values, or given with a mean. The sd is never taken from our own runs. The answer
-also cites published gaps (differences between two definitions of BLEU) and how much public runs
-vary over seeds. The verdict does not depend on what is cited.
+number, itself from a single run, could be from a further run of this system. The standard deviation
+(sd) over seeds is computed from the BLEUs, or given together with a mean. The sd is never taken
+from our own runs. The answer also cites published gaps (differences between two definitions of
+BLEU) and how much public runs vary over seeds. The verdict does not depend on what is cited.
 """
 
 import importlib.metadata
@@ -86,7 +86,7 @@ class JudgedNumber(msgspec.Struct, frozen=True):
     further run of the system.
 
     `public_seeds_to_decide` says how many seeds would decide the verdict if the sd over seeds were
-    as in public trainings. It is "" if the sd is known from the values.
+    as in public trainings. The text is "" if the sd is known from the values.
     """
 
     printed: PrintedNumber
@@ -121,7 +121,7 @@ class SeedQuestion(msgspec.Struct, frozen=True, kw_only=True):
         """The BLEU of each seed, or the given mean repeated once for each seed.
 
         The repeated values have the right mean and the right number of seeds, but their sd of 0 is
-        meaningless. The given sd is used instead.
+        meaningless, so the given sd is used.
         """
         if self.given_mean is None:
             return self.values
@@ -155,7 +155,8 @@ def printed_numbers(
     If the versions of the paper have different numbers, the result has all of them.
 
     Raises:
-        UsageError: if a name is unknown. The error gives the nearest known name.
+        UsageError: if the name of a system, test set or metric is unknown. The error gives the
+            nearest known name.
     """
     if metric is not None:
         check_known("--metric", metric, METRICS)
@@ -230,7 +231,8 @@ def question_of_values(
     printed number.
 
     Raises:
-        UsageError: if the mean is over fewer than two seeds, or its sd cannot be an sd of BLEU.
+        UsageError: if a given mean is over fewer than two seeds, or if the given sd cannot be an sd
+            of BLEU.
     """
     if given_mean is not None and not 2 <= given_mean.num_seeds <= MAX_SEEDS:
         raise UsageError(

@@ -63,8 +63,8 @@ def make_page_of_logs(
 ) -> Made:
     """Write the folder tables/ and the page report.html with the numbers from logs.
 
-    Tables 2 and 3 from logs show only trainings without records. If all trainings have records, the
-    two tables are left out.
+    Tables 2 and 3 from logs show only trainings without records. If all trainings in the logs have
+    records, Tables 2 and 3 from logs are left out.
 
     Raises:
         RecordError: if a folder of logs cannot be read.
@@ -136,7 +136,7 @@ def _require_logs(
     files: Sequence[LogFile],
     recorded_by_scale: Mapping[str, RecordedResults],
 ) -> None:
-    """Raise an error if the folders contain neither output of fairseq nor records.
+    """Raise an error if the folders contain neither logs of fairseq nor records.
 
     Raises:
         RecordError: if there are neither logs nor records. The error lists the kinds of file in the
@@ -160,7 +160,7 @@ def _require_logs(
 def _scale_by_name(
     trainings: Sequence[Training], recorded_by_scale: Mapping[str, RecordedResults]
 ) -> dict[str, str]:
-    """Return the scale of each training that has a record, by the name of its log."""
+    """Return the scale of each training that has a record, by the name of the training's log."""
     scale_by_run: dict[str, str] = {}
     for scale, recorded in recorded_by_scale.items():
         for train in recorded.results.train_by_key.values():

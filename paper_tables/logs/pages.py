@@ -87,7 +87,9 @@ def _without_nested(folders: Sequence[Path]) -> list[Path]:
 
 
 def _read_records(listings: Iterable[Listing], config_folder: Path) -> dict[str, RecordedResults]:
-    """Return the results of each scale that has a folder `results/<scale>/` in the listings."""
+    """Return the results of each scale that has a folder `results/<scale>/` in the listings of
+    folders.
+    """
     results_folders_by_scale: dict[str, list[Path]] = {}
     # Results of one scale may be in several folders, such as the folders of two machines.
     for listing in listings:

@@ -24,8 +24,8 @@ def lay_out_logs(
     tables or the nearest row, which of its numbers the tables use, which numbers they do not use,
     and why.
 
-    The last row has the number of files that are not logs. If the tables of a scale contain a run
-    from its records, `scale_by_name` maps the name of the run's log to the scale.
+    The last row of the table has the number of files that are not logs. If the tables of a scale
+    contain a run from its records, `scale_by_name` maps the name of the run's log to the scale.
     """
     columns = (
         Column("file", "File", side="label"),

@@ -46,7 +46,9 @@ FURTHER: Place = (len(CHAPTERS) - 1, 0)
 
 
 def scale_tables() -> tuple[WingTable, ...]:
-    """Return the tables of a scale. The core's tables come before the tables of the wings."""
+    """Return the tables that the page of a scale may have. The core's tables come before the tables
+    of the wings (optional packages).
+    """
     return (*CORE_TABLES, *wing_tables())
 
 

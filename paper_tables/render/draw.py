@@ -35,7 +35,7 @@ def draw_figures(
     attention_folder: Path | None,
 ) -> list[DrawnFigure] | None:
     """Let each wing (optional package) draw its figures of a scale into `folder`. Return the
-    figures in the order of the page.
+    figures in the order in which the page shows them.
 
     `aiayn.wings.Wing.scale_figures` documents the arguments. The list is empty if no wing draws a
     figure. If the optional dependencies `figures` are not installed, the result is None, and a line

@@ -1,12 +1,12 @@
 """Turns a figure and its data frame into files: the frame as TSV, the chart as SVG and PDF.
 
-Every figure is about 420 px wide, so that it is legible on a phone and in a column of print. The
+Every figure is about 420 px wide, so that it is legible on a phone and in a printed column. The
 colours are Okabe and Ito's, which colour-blind readers can distinguish. Where possible, words say
 the same as the colours.
 
-Text and axes have the colour INK. In a written SVG, this colour is replaced by `currentColor`, and
-there is no background, so the figure is dark on a light page and light on a dark page. A PDF cannot
-adapt to the page, so its text is dark on white.
+The text and the axes of a figure have the colour INK. In a written SVG, this colour is replaced by
+`currentColor`, and there is no background, so the figure is dark on a light page and light on a
+dark page. A PDF cannot adapt to the page, so its text is dark on white.
 
 To add a figure, write a `Figure` and a function that makes its data frame:
 
@@ -171,7 +171,9 @@ def _style() -> dict[str, Any]:
 
 
 def round_ticks(low: float, high: float) -> list[float]:
-    """Return at most 6 round numbers between two positive numbers, for a logarithmic axis."""
+    """Return at most 6 round numbers between two positive numbers, as ticks for a logarithmic
+    axis.
+    """
     # From the power of ten at or below `low` to that at or above `high`. Ticks outside of the range
     # are left out below.
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)

@@ -21,9 +21,9 @@ class PictureLine(msgspec.Struct, frozen=True, kw_only=True):
     difference, our difference, and the answer (does the conclusion hold here?).
 
     `ours` is None if we have no value, `interval` is None if we have no interval. `printed_text`
-    and `ours_text` are the rounded differences. `numbers` are the numbers of the two systems. `at`
-    maps the marks `zero`, `printed`, `ours`, `low` and `high` to their positions in percent of the
-    axis. A mark that is not drawn is absent.
+    and `ours_text` are the rounded differences. `numbers` are our numbers of the two systems that
+    the conclusion compares. `at` maps the marks `zero`, `printed`, `ours`, `low` and `high` to
+    their positions in percent of the axis. `at` leaves out marks that are not drawn.
     """
 
     row: str
@@ -43,7 +43,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     """The picture of the paper's conclusions: a sentence with the number of conclusions that hold
     here, `details` about the other conclusions, the unit of the axis, and the lines.
 
-    `low_text` and `high_text` say what the ends of the axis mean.
+    `low_text` and `high_text` say which end of the axis is better and which is worse.
     """
 
     sentence: str
@@ -55,7 +55,9 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def frame(self) -> pd.DataFrame:
-        """The numbers of the picture in full precision, with a line for each conclusion."""
+        """The numbers of the picture in full precision as a data frame, with a line for each
+        conclusion.
+        """
         columns = ["row", "printed", "ours", "low", "high", "answer"]
         lines = []
         for line in self.lines:

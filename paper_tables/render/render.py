@@ -1,4 +1,4 @@
-"""Turns a laid-out table into Markdown, LaTeX or CSV, and defines how each format escapes text.
+"""Turns a table into Markdown, LaTeX or CSV, and defines how each format escapes text.
 
 Each output format has one template in `paper_tables/templates/`. Templates neither compute nor
 round, because the cells of a table already contain the final text. The names of runs and systems
@@ -125,7 +125,7 @@ def _html_number(line: Any) -> Markup:
 
 
 def _html_words(text: str) -> Markup:
-    """Return a sentence in HTML. Text between backticks is formatted as code."""
+    """Return a sentence in HTML. Text of the sentence between backticks is formatted as code."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(visible(text)))))
 
 
@@ -215,8 +215,8 @@ def _environment(*, is_html: bool) -> jinja2.Environment:
 
 
 def visible_text(value: Any) -> Any:
-    """Return text with control characters and direction marks as visible escapes. Other values are
-    returned as they are.
+    """Return text with control characters and direction marks as visible escapes. Values that are
+    not text are returned as they are.
     """
     return visible(value) if type(value) is str else value
 
@@ -246,7 +246,8 @@ def render_csv(table: Table) -> str:
     """Return a table as CSV, with one line per row. The last column explains the footnote marks of
     the row.
 
-    After a cell that covers several columns, the other covered columns contain `(spanned)`.
+    If a cell covers several columns, the first of these columns has the text, and the others
+    contain `(spanned)`.
     """
     # A program that reads the CSV does not see the notes below the table.
     text_by_mark = {note.mark: note.text for note in table.notes if note.mark}

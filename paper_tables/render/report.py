@@ -413,7 +413,7 @@ def _facts(frame: Frame) -> list[Statement]:
 
 
 def _pair_words(frame: Frame, corpus: str) -> str:
-    """Return the languages of a corpus in the usual spelling: `En-De`."""
+    """Return the languages of a corpus in the usual spelling, such as `En-De`."""
     return frame.corpora[corpus].language_pair.title()
 
 

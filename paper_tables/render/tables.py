@@ -162,8 +162,8 @@ def write_picture(frame: Frame, folder: Path) -> None:
 
 
 def write_text(text: str, path: Path) -> None:
-    """Write a text file completely or not at all. Control characters are replaced by visible
-    escapes.
+    """Write a text file completely or not at all. Control characters in the text are replaced by
+    visible escapes.
     """
     # Line ends are `\n` on every system, so that the same numbers give the same bytes.
     with (

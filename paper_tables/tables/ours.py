@@ -1,4 +1,6 @@
-"""Formats our numbers as cells and footnotes: values over seeds, marks, states of trainings."""
+"""Formats our numbers as cells and footnotes of tables: values over seeds, footnote marks, states
+of trainings.
+"""
 
 import statistics
 from collections import Counter
@@ -75,8 +77,9 @@ def complete(
 ) -> Table:
     """Return a table with the notes and signatures that the numbers in its cells need.
 
-    The notes are, in this order: the legend of the scale's mark (or `mark_text`), precisions other
-    than the paper's, the table's own notes, and the unfinished trainings.
+    The notes of the table are, in this order: the explanation of the scale's footnote mark (or
+    `mark_text`), precisions other than the paper's, the table's own notes, and the unfinished
+    trainings.
     """
     number_by_cell: dict[tuple[CellKey, str], Number] = {}
     for numbers in table.cells.numbers:

@@ -1,7 +1,8 @@
 """Finds the size of the paper's vocabulary from each number of parameters in the paper's Table 3.
 
-Parameters are counted from the specs of scale paper (`aiayn.cost.num_parameters`), without any run.
-The sizes are shown in the last column of Table 3 and in notes, which are the same at every scale.
+Parameters are counted from the specs of the systems of scale paper (`aiayn.cost.num_parameters`),
+without any training. The sizes are shown in the last column of Table 3 and in notes, which are the
+same at every scale.
 """
 
 from dataclasses import dataclass
@@ -79,7 +80,7 @@ def in_millions(count: int) -> str:
 
 
 def in_words(sizes: tuple[int, int]) -> str:
-    """Return a range of vocabulary sizes as text."""
+    """Return a range of vocabulary sizes (smallest and largest) as text."""
     return f"{sizes[0]:,} to {sizes[1]:,}"
 
 

@@ -249,7 +249,7 @@ def _seeds_to_decide(cell: PrintedCell) -> str:
 
 def _former_cell(cell: PrintedCell) -> Cell | None:
     """Return the cell with the verdict by an earlier version of the rule, which used only the
-    pooled sd. The cell is empty if no rule was applied.
+    pooled sd. The cell is empty if the rule for verdicts could not be applied.
     """
     former = cell.verdict.outcome_by_pooled_sd
     return None if former is None else Cell(former.value, "ours")
@@ -405,7 +405,7 @@ def _spread_notes(cells: Sequence[PrintedCell]) -> list[Note]:
 
 def verdict_frame(cells: Sequence[PrintedCell]) -> pd.DataFrame:
     """Return the data frame of verdicts.tsv, with one line per cell of the paper. Values that do
-    not apply are empty.
+    not apply to a cell are empty.
 
     The columns from `num_judged` to `chance_wrongly_not_reproduced` describe all cells together and
     are the same in every line. The last three columns have the sd that the rule used and the

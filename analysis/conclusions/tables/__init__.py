@@ -1,1 +1,1 @@
-"""The tables of the wing `conclusions`."""
+"""Lays out the tables of the wing (optional package) `conclusions`."""

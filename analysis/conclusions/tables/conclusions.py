@@ -282,7 +282,9 @@ def _smallest_margin_words(contrast: PrintedContrast, answered: Answered) -> str
 
 
 def _shown(contrast: PrintedContrast, value: float | None, *, is_signed: bool = False) -> str:
-    """Return a value as text, rounded to the digits of its metric, or '' if there is no value."""
+    """Return a value as text, rounded to the number of digits of its metric, or '' if there is no
+    value.
+    """
     return "" if value is None else rounded(value, contrast.metric, is_signed=is_signed)
 
 

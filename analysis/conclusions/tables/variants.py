@@ -1,4 +1,4 @@
-"""Lays out comparisons with base: table `variants` and table `architectures`.
+"""Lays out the tables `variants` and `architectures`, which compare systems with base.
 
 Variants are the paper's model with the details of other implementations. Variants have the columns
 of Table 3. Architectures are recurrent and convolutional models. Architectures are compared in BLEU
@@ -60,8 +60,8 @@ class _ComparedVariant(NamedTuple):
         """Return the difference between the system and base over their common seeds: `+0.30 +- 0.12
         (n=3)`.
 
-        With one or two common seeds, the differences are listed as they are. Without a common seed
-        the cell is a dash. The cell of base itself is blank.
+        With one or two common seeds, the differences are listed as they are. If system and base
+        have no common seed, the cell is a dash. The cell of base itself is blank.
         """
         if self.key == self.reference:
             return None

@@ -1,1 +1,1 @@
-"""The verbs of the wing `doctor`."""
+"""The verbs (subcommands of `aiayn`) of the wing `doctor`, an optional package."""

@@ -1,14 +1,16 @@
 """Find out why a BLEU is too low: compare a run's logs and records with what its system should
 have.
 
-WHAT is RUN, a run's name, any unique beginning of it or its folder (default: the newest finished
-run), or FOLDER, the logs of any fairseq training and the output of fairseq-generate. Each finding
-has its evidence (file, line, value, expected value), its cost in BLEU with the source, and the fix.
-Costs are published for the run's own corpus and a difference of that size. The highest cost comes
-first. `aiayn explain` compares the number with the printed number. `aiayn score` says whether the
-form of the lines decides the score.
+WHAT is RUN, a run's name, any unique beginning of the name or the run's folder (default: the newest
+finished run), or FOLDER, a folder with the logs of any fairseq training and the output of
+fairseq-generate. Each finding has its evidence (file, line, value, expected value), its cost in
+BLEU with the source, and the fix. A cost is used only if it was published for the run's corpus and
+for a difference of this size. The finding with the highest cost comes first. `aiayn explain`
+compares the BLEU with the paper's. `aiayn score` says whether the BLEU is low because of the form
+of the lines (case, tokenisation, ...).
 
-Exit code 0: nothing was found. 1: something was found, or an input is at fault. 2: usage.
+Exit code 0: no difference was found. Exit code 1: a difference was found, the files do not state a
+setting that is needed, or an input is wrong. Exit code 2: wrong usage.
 """
 
 from pathlib import Path
@@ -51,7 +53,8 @@ def run(args: Flags) -> None:
     """Print the diagnosis of the run or folder.
 
     Raises:
-        AiaynError: if a difference was found, so that the exit code is 1.
+        AiaynError: if a difference was found, or if a needed setting is not stated, so that the
+            exit code is 1.
     """
     from analysis.doctor.text import headline, render_diagnosis
 
@@ -114,7 +117,7 @@ def _diagnose_folder(args: Flags, folder: Path) -> "Diagnosis":
 
 
 def _overrides(args: Flags) -> Overrides:
-    """Return the values that the config sets for all systems of its scale.
+    """Return the values (such as `updates`) that the config sets for all systems of its scale.
 
     Raises:
         UsageError: if --config is given without --configfile.

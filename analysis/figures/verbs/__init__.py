@@ -1,1 +1,1 @@
-"""The verbs of the wing `figures`."""
+"""The verbs (subcommands of `aiayn`) of the wing `figures`, an optional package."""

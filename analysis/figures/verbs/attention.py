@@ -1,11 +1,12 @@
 """Draw what the heads of a trained run attend to in a sentence (Figures 3 to 5 of the paper), and
 write the weights.
 
-RUN is the name of a run or of a shipped model, or any unique beginning of it (default: the newest
-finished run). --checkpoint, --data and --bpe-codes take any model of fairseq instead, as `aiayn
-evaluate` does. Without --sentence the paper's two sentences are used. The weights are the model's
-own, for all heads of a layer. The command writes <name>.tsv, a line for each weight, and, with the
-extra `figures`, lines between words, coloured by head, and a matrix for each head.
+RUN is the name of a run or of a shipped model, or any unique beginning of the name (default: the
+newest finished run). In place of RUN, --checkpoint, --data and --bpe-codes select any model of
+fairseq, as in `aiayn evaluate`. Without --sentence the two sentences of the paper's figures are
+used. The attention weights are computed by the model, for all heads of a layer. The command writes
+<name>.tsv, a line for each weight, and, with the extra `figures`, lines between words, coloured by
+head, and a matrix for each head.
 
   aiayn attention demo_en_de-base-seed1 --sentence 'The dog sees the cat.' --kind cross --layer 2
   --head 1 --head 3

@@ -1,9 +1,9 @@
 """Draw the curves of runs, live or done: loss, dev perplexity, learning rate and tokens per second.
 
-Each RUN is a run's name, any unique beginning of it, its folder (also in a pack, as in
-paper_tables/measured), or the path of any fairseq log. Runs that differ only in their seed are
-drawn as a mean and a band. The command writes curves_by_update as SVG and PDF, and its numbers
-as TSV.
+Each RUN is a run's name, any unique beginning of the name, the run's folder (also in packed
+results, as in paper_tables/measured), or the path of any fairseq log. Runs that differ only in
+their seed are drawn as a mean and a band. The command writes the figure curves_by_update as SVG and
+PDF, and the numbers in the figure as TSV.
 """
 
 from pathlib import Path

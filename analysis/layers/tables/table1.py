@@ -58,7 +58,7 @@ COLUMNS = (
 
 
 def lay_out_table1(frame: Frame) -> Table | None:
-    """Return Table 1 of a scale, or None if its layers were not timed."""
+    """Return Table 1 of a scale, or None if the layers were not timed at this scale."""
     record = frame.record_by_stage.get("measure")
     return lay_out_layers(record.layers) if record else None
 
@@ -86,7 +86,7 @@ def lay_out_layers(layers: TimedLayers) -> Table:
 
 def _exponent_cells(layer: LayerType, timings: Sequence[LayerTiming]) -> dict[str, Cell]:
     """Return the measured exponents of a layer's variables (n, d, k, r) in operations and in
-    seconds, by column: `1.98 +- 0.06`. An interval that rounds to 0 is omitted.
+    seconds, by column: `1.98 +- 0.06`. If half of the interval rounds to 0, it is omitted.
     """
     variables = VARIABLES_BY_TYPE[layer]
     sizes = [[getattr(timing, variable) for variable in variables] for timing in timings]
@@ -108,9 +108,9 @@ def fit_power_law(
     """Fit a power law such as c n^a d^b to `values`, with one exponent for each variable. Return
     for each variable its exponent and half of the 95 % t-interval.
 
-    The fit is by least squares of the logarithms. Every variable must have several sizes that do
-    not follow from the other variables. The interval covers all residuals: noise, and any deviation
-    from a power law.
+    The power law is fitted by least squares of the logarithms. Every variable must have several
+    sizes that do not follow from the other variables. The interval is computed from all residuals:
+    noise, and any deviation from a power law.
     """
 
     # The measured law is a power: its logarithm is a sum, linear in the exponents.

@@ -1,1 +1,1 @@
-"""The verbs of the wing `layers`."""
+"""The verbs (subcommands of `aiayn`) of the wing `layers`, an optional package."""

@@ -1,8 +1,8 @@
-"""Time the layers of Table 1 at several sizes on a CPU, without a corpus or a training. This takes
-seconds.
+"""Time the layers of Table 1 at several sizes on a CPU, without a corpus or a training. The command
+takes seconds.
 
-The table `table1` shows the exponents of n, d, k and r in the layers' seconds next to the printed
-O().
+The table `table1` shows the measured exponents of n, d, k and r in the layers' seconds next to the
+paper's O().
 """
 
 from pathlib import Path

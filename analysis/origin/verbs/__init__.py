@@ -1,1 +1,1 @@
-"""The verbs of the wing `origin`."""
+"""The verbs (subcommands of `aiayn`) of the wing `origin`, an optional package."""

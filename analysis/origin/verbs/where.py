@@ -1,9 +1,10 @@
 """Show where a cell of a table comes from: value, run, commit and hardware of each seed.
 
-CELL is table:row:column, such as table2:base:bleu_en_de; --list prints the names of all printed
-cells. For any other table, take row and column from its CSV file. A cell with a difference has two
-numbers. released:wmt16.en-de:bleu_sacre_13a is a score of `aiayn evaluate --released`. Without
---results, the shipped numbers are shown if results/ does not have results of the scale.
+CELL is table:row:column, such as table2:base:bleu_en_de. --list prints the names of all cells of
+the paper's tables. For any other table, take row and column from its CSV file. A cell with a
+difference between two systems has two numbers. released:wmt16.en-de:bleu_sacre_13a is a score that
+`aiayn evaluate --released` computed. Without --results, the numbers that are shipped with the
+project are shown if results/ does not have results of the scale.
 """
 
 from pathlib import Path

@@ -1,1 +1,1 @@
-"""The verbs of the wing `packs`."""
+"""The verbs (subcommands of `aiayn`) of the wing `packs`, an optional package."""

@@ -1,17 +1,18 @@
 """Pack the files of a scale's finished runs, small enough to be shipped, with their tables.
 
 The folder <output>/<scale>/ gets one archive, aiayn-pack.zip, with the records, logs, attempts and
-translations of every finished run that the config asks for. Next to it are the tables, two
+translations of every finished run that the config asks for. Next to the archive are the tables, two
 figures (with the extra `figures`), and a README.md with the tables, dates, hardware and commits.
-`aiayn tables --from-logs` makes tables and figures again from this folder. The same runs give the
-same bytes. References are not packed. The pack states their digest and public location. Unfinished
-runs are listed and left out. An existing pack is replaced. Its runs that are missing here, because
-they were trained elsewhere or deleted, stay if the config asks for them and they have the same spec
-and data. Runs that leave the pack are listed.
+`aiayn tables --from-logs` makes tables and figures again from this folder. Packing the same runs
+again gives the same bytes. Reference translations are not packed. The pack states their digest and
+public location. Unfinished runs are listed, but not packed. An existing pack is replaced. Its runs
+that the results folder lacks, because they were trained elsewhere or deleted, stay in the pack if
+the config asks for them and they have the same spec and data. Runs that are removed from the pack
+are listed.
 
 --model RUN ships the averaged model of a packed run, too, in models/<run>: tensors (safetensors),
-vocabularies, subword models, and the NOTICE of its corpus, which is next to the corpus's file.
-Then `aiayn translate RUN` works without a training. Later packs keep the model.
+vocabularies, subword models, and the NOTICE of its corpus, which is next to the corpus's file. With
+a shipped model, `aiayn translate RUN` works without a training. Later packs keep the model.
 """
 
 from pathlib import Path

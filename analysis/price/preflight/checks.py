@@ -191,8 +191,8 @@ def installed_version(name: str) -> str | None:
 def check_packages(
     launcher: str | None, constraints_path: Path = CHECKOUT / "constraints.txt"
 ) -> Check:
-    """Compare the versions of installed packages with constraints.txt. A different version may give
-    different numbers.
+    """Compare the versions of installed packages with constraints.txt. A different version of a
+    package may give different numbers.
     """
     needed = (*NEEDED_PACKAGES, SLURM_PACKAGE) if launcher == "slurm" else NEEDED_PACKAGES
     missing = [name for name in needed if installed_version(name) is None]

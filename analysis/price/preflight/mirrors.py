@@ -91,8 +91,8 @@ def needed_files(corpus: CorpusSpec, mirror: str | None, archives_folder: Path) 
 
 
 def _testset(source: ArchiveSource, testset: str, mirror: str | None) -> NeededFile:
-    """Return the file of a test set. Its sources are sacreBLEU's archive in the local cache, plain
-    text on the mirror, and sacreBLEU's own URL, in this order.
+    """Return the file of a test set. The sources of the file are sacreBLEU's archive in the local
+    cache, plain text on the mirror, and sacreBLEU's own URL, in this order.
     """
     # The import takes a while, and only WMT's test sets need it, so it is here.
     from sacrebleu.dataset import DATASETS

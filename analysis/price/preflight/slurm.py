@@ -1,7 +1,8 @@
 """Asks Slurm whether it would accept a training and one CPU job, and shows Slurm's own words.
 
 The question is `sbatch --test-only`, which does not submit a job. For the training, the sbatch file
-of its cluster is tested. For the CPU job, the `default-resources` of the profile are tested.
+of its cluster is tested. For the CPU job, the `default-resources` of the Snakemake profile are
+tested.
 """
 
 import re
@@ -100,7 +101,9 @@ def sbatch_options(resources: Mapping[str, Any]) -> list[str]:
 
 
 def _ask_slurm(name: str, command: list[str], text: str, file: str) -> Check:
-    """Return the check of one job from the answer of `sbatch --test-only`."""
+    """Return the result of the check whether Slurm accepts a job, from the answer of `sbatch
+    --test-only`.
+    """
     requested = " ".join(command[len(TEST_ONLY) :])
     prefix = f"{requested}: " if requested else ""
     try:
@@ -126,7 +129,7 @@ def _in_own_words(answer: str) -> str:
 def preflight_request(experiment: Experiment, cluster: ClusterSpec) -> TrainingRequest:
     """Return a request to train the config's first system, without data and code.
 
-    The sbatch file depends on the cluster, not on the data.
+    Data and code are not needed, because the sbatch file depends on the cluster, not on the data.
     """
     system = next(iter(experiment.system_by_name.values()))
     run_folder = Path(experiment.scale.runs_folder).absolute() / "preflight"

@@ -1,5 +1,5 @@
-"""Submits a job that tests the nodes of a cluster with a short training on made-up data (a trial),
-waits for the job, and reports the result.
+"""Tests the nodes of a cluster with a short training on made-up data (a trial): submits the job,
+waits for it, and reports the result.
 
 The job trains the first system of the config, in its real size and with its real batches, so the
 milliseconds per update can be compared with the plan. The training data of the trial is random
@@ -102,7 +102,8 @@ def _wait(launcher: SlurmLauncher, request: TrainingRequest, job: str, wait_minu
     how long.
 
     Raises:
-        LaunchError: if the job waited too long and was cancelled, or ended without a result.
+        LaunchError: if the job waited too long in the queue and was cancelled, or ended without a
+            result.
     """
     # The result is a file on the shared file system, which the job writes last.
     result_path = request.folder.path / RESULT_NAME

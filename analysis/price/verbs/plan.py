@@ -1,16 +1,17 @@
 """Predict what a config will take, before money is spent: hours, GPU-hours, money, disk, memory.
 
-The hours are estimated by a formula. For GPUs the estimate is a range. If the results folder has
-finished trainings on the same kind of device and in the same precision, the estimate is scaled by
-their hours. `--config precision=bf16` plans all systems in bf16.
+The hours of a training are estimated by a formula. For GPUs the estimate is a range. If the results
+folder has finished trainings on the same kind of device and in the same precision, the estimate is
+scaled by the measured hours of these trainings. `--config precision=bf16` plans all systems in
+bf16.
 
 Without --launcher, trainings run on Slurm at the paper's scale or if a cluster is named (--cluster,
---config cluster=NAME), and otherwise on this machine. On Slurm each has the GPUs of the cluster
-file. On this machine it has one GPU, the machine's own or the kind that --gpu gives. --num-gpus
-changes the number. The plan states the GPUs that it used.
+--config cluster=NAME), and otherwise on this machine. On Slurm each training has the GPUs that the
+cluster file gives. On this machine each training has one GPU, the machine's own or the kind that
+--gpu gives. --num-gpus changes the number of GPUs. The plan states for which GPUs it was made.
 
-With --system, one system is planned instead of the config's lists, and its size and the command
-line of fairseq-train are printed, too. Any system of the scale's folder is allowed.
+With --system, only this system is planned, and its size and the command line of fairseq-train are
+printed, too. Any system in the scale's folder of systems is allowed.
 """
 
 from aiayn.cli.flags import JSON, flag, positive

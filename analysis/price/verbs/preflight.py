@@ -1,14 +1,14 @@
 """Check what a config needs before it is started: config, precision, Slurm jobs, mirrors, disk
 space, versions.
 
-Without --launcher, Slurm is checked at the paper's scale or if a cluster is named (--cluster,
---config cluster=NAME), and otherwise this machine. `sbatch --test-only` asks Slurm whether it
-accepts a training, as in the cluster file, and one CPU job, with the default resources of the
-profile.
+Without --launcher, Slurm is checked at the paper's scale or if a cluster is selected (--cluster,
+--config cluster=NAME). Otherwise this machine is checked. `sbatch --test-only` asks Slurm whether
+it accepts a training, as in the cluster file, and one CPU job, with the default resources of the
+Snakemake profile.
 
-Each check prints OK, WARN or FAIL, what it found, and what to do next. Nothing is downloaded,
-written or submitted, except the job of --train and its folder in the runs folder. Exit code 1 if
-any check fails.
+Each check prints OK, WARN or FAIL, what the check found, and what to do next. Nothing is
+downloaded, written or submitted, except the job of --train and its folder in the runs folder. The
+exit code is 1 if any check fails.
 """
 
 from pathlib import Path
@@ -55,7 +55,8 @@ def run(args: Flags) -> None:
     """Print the results of all checks. The verb fails if any check fails.
 
     Raises:
-        UsageError: if --profile or --train is given, but trainings do not run on Slurm.
+        UsageError: if --profile or --train is given, but the config does not run trainings on
+            Slurm.
         AiaynError: if any check fails.
     """
     from analysis.price.preflight.checks import render_checks

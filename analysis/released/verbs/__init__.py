@@ -1,1 +1,1 @@
-"""The verbs of the wing `released`."""
+"""The verbs (subcommands of `aiayn`) of the wing `released`, an optional package."""

@@ -1,25 +1,28 @@
 """Score any fairseq model on a test set: translate it, and print every definition of BLEU.
 
 The checkpoint may be any translation model that fairseq 0.6 to 0.12 saved, such as `--arch
-transformer`. Its file cannot run code. One of these flags selects the text to translate:
+transformer`. Loading a checkpoint never runs code from its file. One of these flags selects the
+text to translate:
 
 --data: a data-bin (raw, lazy, cached or mmap) with the model's dictionaries. Without --testset and
 --references the translations are scored against the target side of the data-bin, as
 fairseq-generate does.
 
---source: plain text. --bpe-codes (subword-nmt, fastBPE or sentencepiece) splits it into pieces, and
---dictionaries is the folder of the model's dict.*.txt. Without references it is only translated.
+--source: plain text. --bpe-codes (subword-nmt, fastBPE or sentencepiece) splits the text into
+pieces, and --dictionaries is the folder of the model's dict.*.txt. Without references the text is
+translated but not scored.
 
---released: a model that fairseq's authors published, with its newstest2014. Both are downloaded,
-decoded with fairseq's search (half an hour on two cores), and compared with the published score of
-this file. Ctrl-C stops it and prints the score of the lines so far. The same command continues.
+--released: a model that fairseq's authors published, with its newstest2014. Model and test set are
+downloaded. The test set is decoded with fairseq's search (half an hour on two cores), and the score
+is compared with the published score of this model. Ctrl-C stops the decoding and prints the score
+of the lines so far. The same command continues the decoding.
 
-Before the translation, the model's loss shows whether the dictionaries are the model's. The search
-is the paper's (section 6.1), unless flags change it. `--search fairseq` selects the search of
-fairseq-generate. Subword pieces (`@@ `, U+2581) are joined, and the translations are scored as
-by `aiayn score`. The definitions need detokenised text. If the model writes tokens, save them with
---output and detokenise the file (`sacremoses -l de detokenize`). --as-given compares tokens on both
-sides instead.
+Before the translation, the model's loss shows whether the dictionaries are those with which the
+model was trained. The beam search is the paper's (section 6.1), unless flags change it. `--search
+fairseq` selects the search of fairseq-generate. Subword pieces (`@@ `, U+2581) are joined, and the
+translations are scored as by `aiayn score`. The definitions of BLEU need detokenised text. If the
+model writes tokens, save the translations with --output and detokenise the file (`sacremoses -l de
+detokenize`). With --as-given the tokens of translations and references are compared as they are.
 """
 
 import sys
@@ -216,5 +219,5 @@ def number_text(translator: Any, args: Flags, references: Sequence[str]) -> tupl
 
 
 def say(words: str) -> None:
-    """Print a remark to standard error."""
+    """Print a remark for the user to standard error."""
     print(f"aiayn evaluate: {words}", file=sys.stderr)

@@ -1,1 +1,1 @@
-"""The verbs of the wing `reported`."""
+"""The verbs (subcommands of `aiayn`) of the wing `reported`, an optional package."""

@@ -1,19 +1,22 @@
 """Explain what a BLEU means next to the paper's: a single number by published numbers, several
 seeds by a verdict.
 
-A single number: the answer is the paper's number in its definition, published numbers near it, and
-what to check next. It uses only published numbers, each with its source. No number is converted:
-the paper's number is given as a range in your definition.
+For a single BLEU, the answer is the paper's number in the same definition, published numbers near
+yours, and what to check next. The answer uses only published numbers, each with its source. Your
+BLEU is not converted to a different definition. The paper's number is given as a range in your
+definition.
 
-Several numbers, a number for each seed: the answer is the verdict by the project's rule
-(docs/tables.md), with the interval and the seeds that would decide, and whether the printed number,
-itself a single run, is in the 95 % prediction interval of your runs. The sd is computed from your
-values. For the mean of another paper, give --mean, --sd and --num-seeds. --from-logs and --results
-take the numbers from fairseq's logs or from our records. --system may be a published replication
-(revisit_tiny): aiayn explain --bleu 28.1 28.5 27.9 --system big --expect reproduced
+For several BLEUs, one for each seed, the answer is the verdict by the project's rule
+(docs/tables.md), with the interval and the number of seeds that would decide. The answer also says
+whether the paper's number, itself from a single run, is in the 95 % prediction interval of your
+runs. The sd over seeds is computed from your BLEUs. For the mean of another paper, give --mean,
+--sd and --num-seeds. --from-logs and --results take the BLEUs from fairseq's logs or from our
+records. --system may be a published replication, such as revisit_tiny. An example:
 
-Exit code 0: any verdict. 4: not the verdict of --expect, also NOT COMPARABLE. 1, 2: the
-input is wrong.
+  aiayn explain --bleu 28.1 28.5 27.9 --system big --expect reproduced
+
+Exit code 0: any verdict. Exit code 4: the verdict is not the verdict of --expect, or NOT
+COMPARABLE. Exit codes 1 and 2: the input is wrong.
 """
 
 from pathlib import Path
