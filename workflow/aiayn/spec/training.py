@@ -152,8 +152,8 @@ _FAIRSEQ_TRANSFORMER = {
 
 
 def check_training(training: TrainingSpec, check: Check) -> None:
-    """Check the training settings by rules that types cannot express. The function `check(key,
-    is_right, expected)` is called for every rule.
+    """Check the training settings by rules that types cannot express. For every rule the function
+    `check(key, is_right, expected)` is called.
     """
     _check_schedule(training, check)
     _check_architecture(training, check)

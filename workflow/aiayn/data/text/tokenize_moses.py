@@ -59,8 +59,8 @@ def _ascii_by_punctuation() -> dict[int, str]:
 def tokenize_line(line: str, language: str, *, splits_hyphens: bool = False) -> str:
     """Return a line's tokens joined by blanks, as Moses' tokenizer.perl -l language prints them.
 
-    If `splits_hyphens` is true, hyphens are split as by Moses' tokenizer.perl -a: "x-y" becomes "x
-    @-@ y".
+    If `splits_hyphens` is true, the tokenizer splits hyphens, like Moses' tokenizer.perl -a: "x-y"
+    becomes "x @-@ y".
 
     The characters & | < > [ ] and both ASCII quotes become entities such as `&quot;`. References
     must be escaped in the same way as translations, otherwise about a point of BLEU is lost. All
@@ -118,11 +118,10 @@ def replace_unicode_punctuation(line: str) -> str:
 
 
 def split_compounds(tokenized_line: bytes) -> bytes:
-    r"""Split the hyphens within words of a tokenised line: substitute `s{(\S)-(\S)}{$1
-    ##AT##-##AT## $2}g` on bytes, as perl does.
+    r"""Split the hyphens within words of a tokenised line, on bytes, as perl does.
 
-    Matches do not overlap: in "a-b-c" only the first hyphen is split. Do not pass text whose
-    hyphens tokenizer.perl -a has already split. Such a hyphen, ` @-@ `, would be split again, and
-    each hyphen would add n-grams.
+    The substitution is `s{(\S)-(\S)}{$1 ##AT##-##AT## $2}g`. Matches do not overlap: in "a-b-c"
+    only the first hyphen is split. Do not pass text whose hyphens tokenizer.perl -a has already
+    split. Such a hyphen, ` @-@ `, would be split again, and each hyphen would add n-grams.
     """
     return _HYPHEN_BETWEEN_WORDS.sub(_SPLIT_HYPHEN, tokenized_line)

@@ -1,8 +1,8 @@
 """Checks whether translations and references have the same sentences, in the same order and
 language.
 
-If sentences, order or language differ, the BLEU says nothing about the model. The command `aiayn
-score` raises an error for lines in a different order, and prints a warning about other differences.
+If sentences, order or language differ, the BLEU says nothing about the model. `aiayn score` raises
+an error for lines in a different order, and prints a warning about other differences.
 """
 
 import re
