@@ -39,8 +39,8 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     fairseq prints losses in bits (base 2) for each target subword. Its `wpb` is the number of
     target tokens in an update without padding, `bsz` the number of sentence pairs in an update, and
     `wps` the tokens a second. The field `update` is the number of optimiser steps so far, 0 if the
-    line does not state it. The field `progress` is the number of epochs done so far, such as 1.25,
-    for a line within an epoch.
+    line of the log does not state it. The field `progress` is the number of epochs done so far,
+    such as 1.25, for a line within an epoch.
     """
 
     kind: Kind

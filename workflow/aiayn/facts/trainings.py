@@ -106,14 +106,14 @@ class Training(msgspec.Struct, kw_only=True):
     training or a copy of the log, and the folder into which the training saved checkpoints.
 
     The package `aiayn.known_good`, which compares a log with the paper's settings, sets the fields
-    from `target` on. The system whose table row the training fills is `target`. If the training
-    does not fill a row (`has_row` is false), `target` is the nearest system. The version of the
-    code (`version`) is the commit of this project for a run of this project, otherwise fairseq's
-    version if the log states it. The field `gpu` is the GPU model, if the log states exactly one.
-    The GPU time `gpu_seconds` is the sum over all starts, None if the log does not cover all
-    starts. The dict `stated` has all numbers of the training by metric, and `value_by_metric` only
-    the numbers that the tables use. The set `filled` has the kinds of this training's numbers that
-    the tables use: `train`, `ppl` (perplexity), `cost`.
+    from `target` on. The training fills the table row of the system `target`. If the training does
+    not fill a row (`has_row` is false), `target` is the nearest system. The version of the code
+    (`version`) is the commit of this project for a run of this project, otherwise fairseq's version
+    if the log states it. The field `gpu` is the GPU model, if the log states exactly one. The GPU
+    time `gpu_seconds` is the sum over all starts, None if the log does not cover all starts. The
+    dict `stated` has all numbers of the training by metric, and `value_by_metric` only the numbers
+    that the tables use. The set `filled` has the kinds of this training's numbers that the tables
+    use: `train`, `ppl` (perplexity), `cost`.
     """
 
     sections: list[Section]
@@ -164,7 +164,7 @@ class Training(msgspec.Struct, kw_only=True):
 
     @property
     def row(self) -> Target | None:
-        """The system whose table row this training fills, or None."""
+        """The system of the table row that this training fills, or None."""
         return self.target if self.has_row else None
 
 

@@ -55,15 +55,14 @@ class Section(msgspec.Struct, kw_only=True):
     `namespace` in 0.10, and `config` after 0.10 (up to 0.12, and in the fork). The dict `arguments`
     has the first value of each argument. The statistics of validations (`validations`) are stored
     by data set and update number, the statistics at the ends of epochs (`epochs`) by epoch number.
-    Of the lines of statistics within epochs, every `sample_step`-th line is kept (`samples`). The
-    dict `mentioned` has the values of facts about unknown, incomplete or contradicting lines, and
-    limits their number. The dict `symbols` has the training's arguments as the paper's symbols. The
-    dev set (`dev_subset`), whose perplexity is used, is the first data set in fairseq's
-    --valid-subset. The folder of the checkpoints (`save_folder`) is the value of fairseq's
-    --save-dir. The language pair, such as `en-de`, comes from the arguments, or else from the order
-    of the dictionaries in the log. The list `averaged_paths` has the checkpoints that were
-    averaged. The clock times `first_time` and `last_time` are in ISO format without time zone, ''
-    if the log has no times.
+    Every `sample_step`-th line of statistics within an epoch is kept (`samples`). The dict
+    `mentioned` has the values of facts about unknown, incomplete or contradicting lines, and limits
+    their number. The dict `symbols` has the training's arguments as the paper's symbols. The dev
+    set (`dev_subset`), whose perplexity is used, is the first data set in fairseq's --valid-subset.
+    The folder of the checkpoints (`save_folder`) is the value of fairseq's --save-dir. The language
+    pair, such as `en-de`, comes from the arguments, or else from the order of the dictionaries in
+    the log. The list `averaged_paths` has the checkpoints that were averaged. The clock times
+    `first_time` and `last_time` are in ISO format without time zone, '' if the log has no times.
     """
 
     path: str

@@ -287,8 +287,8 @@ def tail(distance: float, standard_error: float, degrees_of_freedom: float) -> f
 
 
 def reaches(standard_error: float, degrees_of_freedom: int) -> tuple[float, float]:
-    """Return half the widths of two intervals of the mean: of the 90 % interval (for the one-sided
-    tests) and of the 95 % interval.
+    """Return half the widths of two intervals of the mean: the 90 % interval (for the one-sided
+    tests) and the 95 % interval.
 
     Each half width is a quantile of Student's t times the standard error.
     """

@@ -59,9 +59,9 @@ class TrainingSpec(Spec, frozen=True, kw_only=True):
     - The dropout rate for attention weights is `p_drop_attention`, and for the inner layer of the
       feed-forward network `p_drop_ffn`. In the paper both of these dropout rates are 0.
     - The initial values of embeddings are drawn from N(0, 1 / d_model) or from N(0, 1), as the key
-      `embeddings` says. The initialisation of the other weights (`initialisation`) is that of
-      tensor2tensor, that of torch.nn.Transformer (`torch_nn`), Xavier's uniform distribution on
-      every matrix including embeddings (`xavier`), or that of fairseq for its own architectures.
+      `embeddings` says. The key `initialisation` says whether the other weights are initialised as
+      in tensor2tensor, as in torch.nn.Transformer (`torch_nn`), by Xavier's uniform distribution on
+      every matrix including embeddings (`xavier`), or as in fairseq's own architectures.
     - A *batch* has at most `max_tokens_per_batch` tokens on its longer side (source or target),
       padding included. An *update* (an optimiser step) sums the gradients of `batches_per_update`
       batches, which are computed on as many GPUs or one after the other.

@@ -99,8 +99,7 @@ def count_lines(path: Path) -> int:
 
 
 def agreed_num_lines(num_lines_by_place: Mapping[str, int]) -> int:
-    """Return the number of lines that every one of several files has. All files must have the same
-    number of lines.
+    """Return the number of lines of several files, which must be the same for all files.
 
     Raises:
         CorpusError: if the files differ in their number of lines, or are empty. The message lists
