@@ -147,15 +147,15 @@ def checkpoint_bytes(num_parameters: int, *, has_optimizer: bool) -> int:
 
 
 def target_tokens_per_full_update(training: TrainingSpec) -> int:
-    """Return the largest possible number of target tokens in one update. It is reached if every
-    batch of the update is full.
+    """Return the largest possible number of target tokens in one update. This number is reached if
+    every batch of the update is full.
     """
     return training.max_tokens_per_batch * training.batches_per_update
 
 
 def full_batch_flops(training: TrainingSpec, target_vocabulary_size: int) -> float:
-    """Return the floating-point operations of a whole training if every batch is full. This is an
-    upper bound.
+    """Return an upper bound of the floating-point operations of a whole training. The bound is
+    reached if every batch is full.
     """
     tokens = training.updates * target_tokens_per_full_update(training)
     return tokens * flops_per_token(training, target_vocabulary_size)

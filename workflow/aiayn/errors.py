@@ -32,15 +32,15 @@ _CREDENTIALS = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s]*@", re.IGNORECASE)
 
 
 def require_no_password(text: str, location: str) -> None:
-    """Raise an error if a text contains a URL with a user name or a password. The message does not
-    contain the URL.
+    """Raise an error if a text contains a URL with a user name or a password. The error message
+    does not contain the URL.
 
     A password in a flag or config file would be printed and recorded, and every user of the machine
     could see a flag while the command runs.
 
     Raises:
-        ConfigError: if the text contains such a URL. The message contains `location` and a safe way
-            to pass a password.
+        ConfigError: if the text contains a URL with a user name or a password. The message contains
+            `location` and a safe way to pass a password.
     """
     if _CREDENTIALS.search(text):
         raise ConfigError(
@@ -51,8 +51,8 @@ def require_no_password(text: str, location: str) -> None:
 
 
 class AiaynError(Exception):
-    """The base class of all errors that are caused by the input or by a failed check. The command
-    exits with `exit_code`.
+    """The base class of all errors that are caused by the input or by a failed check. After such an
+    error the command exits with `exit_code`.
     """
 
     exit_code = 1

@@ -77,8 +77,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     baselines: list[tuple[str, str]]
 
     def num_models(self, corpus: str, system: str) -> int:
-        """Return how many model checkpoints the trainings of a system on a corpus keep. It is the
-        largest number of checkpoints that an evaluation averages, such as 20 for big.
+        """Return how many model checkpoints the trainings of a system on a corpus keep. This number
+        is the largest number of checkpoints that an evaluation averages, such as 20 for big.
         """
         own_evaluations = (e for e in self.evaluations if (e.corpus, e.system) == (corpus, system))
         return max(num_averaged(evaluation.average) for evaluation in own_evaluations)
@@ -93,7 +93,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         average.
 
         Damaged records of trainings are ignored here. The stage that reads a damaged record reports
-        it.
+        the damage.
 
         Raises:
             ConfigError: if a finished training kept fewer checkpoints than its evaluations average.
@@ -118,14 +118,15 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @functools.cached_property
     def later_trainings(self) -> frozenset[TrainingKey]:
         """The trainings that only decisions require, and no table. The rows of the paper's tables,
-        the conclusions and the verdicts ignore them.
+        the conclusions and the verdicts ignore these trainings.
         """
         return frozenset(list_trainings(row for row in self.rows if row.is_later))
 
     @property
     def corpus_by_pair(self) -> dict[str, str]:
-        """The corpus that the paper's tables use for each language pair. It is the first corpus in
-        the sheet that is not used for replications (repetitions of numbers that others published).
+        """The corpus that the paper's tables use for each language pair. This corpus is the first
+        corpus in the sheet that is not used for replications (repetitions of numbers that others
+        published).
         """
         corpus_by_pair: dict[str, str] = {}
         for row in self.rows:
@@ -148,8 +149,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def records(self, results_folder: Path, *, is_declared: bool = False) -> list[Path]:
         """Return the paths of all records that the tables use, each path once.
 
-        With `is_declared`, return the inputs of the rule `tables`. These do not contain the records
-        of evaluations, but one record for each training, which lists the records of its
+        With `is_declared`, return the inputs of the rule `tables`. The inputs of this rule are not
+        the records of evaluations, but one record for each training, which lists the records of its
         evaluations.
         """
         scale = self.scale.scale
@@ -182,10 +183,10 @@ def read_experiment(scale: ScaleSpec, config_folder: Path = CONFIG_FOLDER) -> Ex
     """Expand the sheet of a scale, and check that the trainings of the scale fit together.
 
     Raises:
-        ConfigError: as `expand`, or if two corpora have the same language pair, if a training
-            continues a training that is not in the sheet, or if a training writes fewer checkpoints
-            than its evaluations average.
-        TableError: as `expand`.
+        ConfigError: for the same reasons as in `expand`, or if two corpora have the same language
+            pair, if a training continues a training that is not in the sheet, or if a training
+            writes fewer checkpoints than its evaluations average.
+        TableError: for the same reasons as in `expand`.
     """
     experiment = expand(scale, scale.read_rows(config_folder), config_folder)
     corpus_by_pair = experiment.corpus_by_pair

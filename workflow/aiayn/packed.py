@@ -2,9 +2,9 @@
 compressed files and archives, with the same bytes for the same content.
 
 If a folder contains the zip file ARCHIVE_NAME, the files in this zip count as files below the
-folder. They are read directly from the zip, so nothing is unpacked to the disk. The functions that
-have the name of a method of `Path`, such as `is_file`, look for files on the disk and in the zip.
-If a file is on the disk and in the zip, the file on the disk is used.
+folder. The files in a zip are read directly from the zip, so nothing is unpacked to the disk. The
+functions that have the name of a method of `Path`, such as `is_file`, look for files on the disk
+and in the zip. If a file is on the disk and in the zip, the file on the disk is used.
 """
 
 import fnmatch
@@ -197,7 +197,7 @@ def glob(folder: Path, pattern: str) -> list[Path]:
 
 def find_packed(path: Path) -> Path | None:
     """Return the path of a file or, if it is missing, the path of the same file with the ending
-    `.gz` or `.xz`. Return None if all of them are missing.
+    `.gz` or `.xz`. Return None if all of these files are missing.
     """
     for suffix in ("", *PACKED_SUFFIXES):
         candidate = path.with_name(path.name + suffix)

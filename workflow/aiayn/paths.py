@@ -74,8 +74,9 @@ def workflow_command(scale: str, configfile: Path) -> str:
 
 
 def results_or_shipped(results_folder: Path, scale: str) -> Path:
-    """Return `results_folder`. If it is the default folder and does not contain results of the
-    scale, log a message and return the folder of the results that come with this project.
+    """Return `results_folder` or, if it is the default folder and does not contain results of the
+    scale, the folder of the results that come with this project. In the second case a message is
+    logged.
     """
     # A folder that the user gave is used even if it does not contain the scale.
     is_named = results_folder != RESULTS_FOLDER

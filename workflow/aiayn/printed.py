@@ -1,8 +1,7 @@
 """Reads the numbers in the paper and in publications of others from paper_tables/published/*.csv,
 as typed rows.
 
-paper_tables/published/README.md describes all of these files. This module reads four kinds of
-files:
+README.md in this folder describes all of its files. This module reads four kinds of files:
 
 * `table1.csv` to `table3.csv`: every cell of the paper's Tables 1 to 3. `columns.csv` lists the
   columns of these tables. Values are strings, to keep the digits as they are in the paper.
@@ -272,12 +271,13 @@ def read_replications(folder: Path = PUBLISHED_FOLDER) -> list[PublishedReplicat
 
 
 def read_sentences(folder: Path = PUBLISHED_FOLDER) -> list[PublishedSentence]:
-    """Return the sentences that others translated, in the order of the others' test."""
+    """Return the sentences that others translated, in the order of sentences.csv."""
     return _rows(folder / "sentences.csv", PublishedSentence)
 
 
 def find_printed(join: CellJoin, cells: Iterable[PublishedCell]) -> PublishedCell:
-    """Return the cell in the paper to which `join` refers. `cells` are all cells of its table.
+    """Return the cell in the paper to which `join` refers. `cells` are all cells of the table with
+    this cell.
 
     Raises:
         TableError: if the cell is missing in the version of the paper (NeurIPS or arXiv) to which

@@ -34,8 +34,8 @@ SCHEMA_VERSION = 1
 class Record(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="record"
 ):
-    """The base class of all records. It has the schema version and the provenance (how the record
-    was made).
+    """The base class of all records. Every record has the schema version and the provenance (how
+    the record was made).
     """
 
     provenance: Provenance
@@ -46,8 +46,8 @@ class Record(
         """Advice for a user if a file of the record is damaged: the command that writes the file
         again.
 
-        After this command, Snakemake runs the later stages again, because it compares the times of
-        files, and the new files are newer than the outputs of these stages.
+        After the command in this advice, Snakemake runs the later stages again, because it compares
+        the times of files, and the new files are newer than the outputs of these stages.
         """
         command = self.provenance.command
         # Without --fresh, a finished run is not trained again. The verb `evaluations` keeps an
@@ -244,7 +244,7 @@ class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
     but `tokens` and `updates` count from update 0. `num_left_out` is the number of sentence pairs
     of the training data that were left out, because they have more tokens than fit into a model or
     a batch. `num_backward_attempts` is the number of attempts that ended before they began,
-    according to a wrong clock. Such an attempt counts 0 seconds.
+    according to a wrong clock. An attempt that ended before it began counts 0 seconds.
     """
 
     run: str
@@ -414,7 +414,7 @@ class EvaluationsRecord(Record, frozen=True, kw_only=True, tag="EvaluationsRecor
     """The record of the verb evaluations: the paths of all records of a training's evaluations, and
     their SHA-256.
 
-    This record is written last. If it exists, all records that it lists exist.
+    This record is written last. If this record exists, all records that it lists exist.
     """
 
     run: str
@@ -541,7 +541,7 @@ def name_of_type(content: bytes) -> str:
 
 def recorded_files(record: Record) -> dict[Path, str]:
     """Return the SHA-256 of each file that a record describes, by the path of the file. For a
-    checkpoint (`.pt`) it is the SHA-256 of the tensors.
+    checkpoint (`.pt`) the SHA-256 is computed from its tensors.
 
     If an earlier version wrote the record without the SHA-256 of a file, the value is ''. If an
     earlier version wrote the record of a data-bin, the result has one digest for the whole folder,
@@ -591,9 +591,9 @@ def require_fitting(record_by_flag: Mapping[str, Record], corpus: str = "") -> N
     corpus is `corpus` if it is given.
 
     The record of an average does not contain the corpus, and neither does a record of translations
-    that an earlier version wrote. For these records, the corpus is the first part of the run's
-    name. If a record was made from a file that another of the records describes, the SHA-256 of
-    this file must be the same in both records.
+    that an earlier version wrote. If a record does not contain the corpus, the corpus is the first
+    part of the run's name in the record. If a record was made from a file that another of the
+    records describes, the SHA-256 of this file must be the same in both records.
 
     Raises:
         CorpusError: if the records do not fit together. The message contains the flags of these
@@ -624,7 +624,7 @@ def read_train_record(path: Path, runs_folder: Path) -> TrainRecord:
     record.
 
     Raises:
-        RecordError: as `read_record`.
+        RecordError: for the same reasons as in `read_record`.
     """
     train = read_record(path, TrainRecord)
     # Candidates: the recorded folder, then the runs folder in the working directory and above the
@@ -654,10 +654,10 @@ def _encode_path(folder: Path, path: Any) -> str:
     absolute.
 
     The path of a file is absolute if the nearest folder that contains both the file and the record
-    is above the working directory, for example if the runs folder is on a scratch disk. Such a file
-    would not be moved together with the record. Symbolic links are not resolved: a file in a folder
-    that is linked into the working directory gets a relative path, which stays valid if the working
-    directory is copied.
+    is above the working directory, for example if the runs folder is on a scratch disk. A file with
+    an absolute path would not be moved together with the record. Symbolic links are not resolved: a
+    file in a folder that is linked into the working directory gets a relative path, which stays
+    valid if the working directory is copied.
     """
     if not isinstance(path, PurePath):
         raise NotImplementedError(f"records cannot hold a {type(path).__name__}")

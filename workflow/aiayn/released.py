@@ -44,7 +44,7 @@ class PublishedScore(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PrintedScore(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The BLEU in the paper. `metric` is the definition of BLEU that is most similar to the
+    """The BLEU in the paper. `metric` is our definition of BLEU that is most similar to the
     paper's.
     """
 

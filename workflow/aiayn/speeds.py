@@ -1,7 +1,7 @@
 """Reads published training speeds. Each published speed has its model, GPUs and precision.
 
 `paper_tables/published/throughputs.csv` has one line, with the source, for each speed. README.md in
-the same folder describes its columns.
+the same folder describes the columns of this file.
 """
 
 import functools
@@ -83,7 +83,7 @@ def published_range(
     target tokens per second. The speeds are scaled to `num_gpus`. `gpu` is a product name.
 
     The range covers only speeds of code without hand-fused layers, in the same precision, with
-    between half and twice as many tokens per GPU. Return None if there are no such speeds.
+    between half and twice as many tokens per GPU. Return None if there are no comparable speeds.
     """
     # Names differ from source to source, so cards are compared by their row in hardware.yaml.
     hardware = _hardware()

@@ -52,8 +52,8 @@ class WingTable(msgspec.Struct, frozen=True):
 
 
 class WingFigure(msgspec.Struct, frozen=True):
-    """The position of a wing's figures on the page of a scale. It holds for all figures with a name
-    that begins with `name`.
+    """The position of a wing's figures on the page of a scale. The position is for all figures with
+    a name that begins with `name`.
     """
 
     name: str
@@ -84,9 +84,9 @@ class Wing(msgspec.Struct, frozen=True, kw_only=True):
     `module:function`:
 
     * The function `scale_figures` gets the frame (results) of a scale, the log path by run (or None
-      for the runs folder), and the attention folder (or None). It yields pairs of a figure and the
-      function that makes the data frame of this figure. The field `figures` has the positions of
-      these figures.
+      for the runs folder), and the attention folder (or None). This function yields pairs of a
+      figure and the function that makes the data frame of the figure. The field `figures` has the
+      positions of these figures.
     * The function `answer` gets the frame of a scale and returns the picture at the top of the
       scale's page (`paper_tables.render.picture.Picture`), or None. Only one wing may set the field
       `answer`.
@@ -106,7 +106,7 @@ def present_wings() -> dict[str, Wing]:
     """Return all wings by the names of their folders, in alphabetical order.
 
     Raises:
-        ConfigError: as `find_wings`.
+        ConfigError: for the same reasons as in `find_wings`.
     """
     # The package `analysis` may be spread over several folders, or be installed elsewhere.
     paths = importlib.import_module(PACKAGE).__path__

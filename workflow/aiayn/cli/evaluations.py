@@ -4,10 +4,10 @@ process.
 --record is the path of a list of all records that this verb makes, with their SHA-256. The list is
 written last. The records are in `average/`, `decode/`, `perplexity/` and `score/` of the same
 `results/<scale>/`, as the four verbs with these names write them. An existing record is kept if its
-inputs, the version of its stage, the settings of the beam search and its files have not changed.
-Otherwise the record is made again. An error in one test set does not stop the evaluation of the
-other test sets. After an error the list is not written, and the same command makes the missing
-records.
+inputs, the version of its stage, the settings of the beam search and its files have not changed. If
+one of them has changed, the record is made again. An error in one test set does not stop the
+evaluation of the other test sets. After an error the list is not written, and the same command
+makes the missing records.
 
 `aiayn evaluate` translates and scores with a checkpoint that was not trained by this workflow.
 """
@@ -133,8 +133,8 @@ def run(args: Flags) -> None:
     Raises:
         UsageError: if an evaluation is misspelt, or --record is not the path of the list of this
             training.
-        EvaluationError: if evaluations failed. The message has their names. The records of all
-            other evaluations have been made.
+        EvaluationError: if evaluations failed. The message has the names of these evaluations. The
+            records of all other evaluations have been made.
     """
     train = read_train_record(args.train, args.runs_folder)
     # The workflow lists an evaluation with a perplexity in both flags. It is made once.

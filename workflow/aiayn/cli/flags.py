@@ -145,7 +145,7 @@ def _keywords_of_type(hint: Any, is_given: bool) -> dict[str, Any]:
 
 
 def whole_number(text: str, *, least: int = 0, most: int = 10**9) -> int:
-    """Parse a flag's whole number.
+    """Parse the text of a flag as a whole number.
 
     Raises:
         ArgumentTypeError: if the text is not a whole number from `least` to `most`.
@@ -159,7 +159,7 @@ def whole_number(text: str, *, least: int = 0, most: int = 10**9) -> int:
 
 
 def decimal_number(text: str) -> float:
-    """Parse a flag's number.
+    """Parse the text of a flag as a number.
 
     Raises:
         ArgumentTypeError: if the text is not a number with a decimal point.
@@ -175,7 +175,7 @@ def decimal_number(text: str) -> float:
 
 
 def positive(text: str) -> int:
-    """Parse a flag's whole number, which must be at least 1."""
+    """Parse the text of a flag as a whole number that is at least 1."""
     return whole_number(text, least=1)
 
 

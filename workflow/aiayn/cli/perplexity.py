@@ -1,7 +1,7 @@
 """Measure perplexity per subword on a test set (Table 3): no dropout, no label smoothing, end of
 sentence counted.
 
-The record also shows whether the decoder attends to the source. It has the entropy of the
+The record also shows whether the decoder attends to the source. The record has the entropy of the
 cross-attention, and how many bits a subword the model loses if the cross-attention gives all source
 tokens equal weights.
 """

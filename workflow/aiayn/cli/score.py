@@ -2,13 +2,14 @@
 with its signature (the settings of the metric).
 
 For any translations, give --hypotheses, --testset and --language-pair. The file of hypotheses has
-one line for each segment of the test set. It may also be an .sgm file, a gzip file or the log of
-fairseq-generate. --references replaces the public references and works without a network. The
-workflow uses --decoded, --raw and --record.
+one line for each segment of the test set. The file of hypotheses may also be an .sgm file, a gzip
+file or the log of fairseq-generate. --references replaces the public references and works without a
+network. The workflow uses --decoded, --raw and --record.
 
 The text is scored as it is. A text that is not plain translated lines (subword pieces, tokens, JSON
-lines, shifted lines) would get a wrong score, so it is refused. The message has the command that
-makes plain lines, if there is such a command. Smaller problems of the text are printed as warnings.
+lines, shifted lines) would get a wrong score, so it is refused. The error message has the command
+that makes plain lines, if there is such a command. Smaller problems of the text are printed as
+warnings.
 """
 
 import sys

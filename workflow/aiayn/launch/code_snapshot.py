@@ -1,11 +1,11 @@
 """Copies the code of this project when a job is submitted. The job may wait in a queue for days,
 and the checkout may change meanwhile.
 
-The copies of the code are in `<runs folder>/code/<digest>/`. The digest is computed from the
-content, so all runs that were submitted with the same code share a copy. A copy of the code is
-never changed. A copy may be deleted if no run's jobs.jsonl contains its path. A driver (the process
-that submits the jobs of a run) copies the present code when it submits its first job. Its later
-jobs run the same copy.
+The copies of the code are in `<runs folder>/code/<digest>/`. The digest in this path is computed
+from the content of the copy, so all runs that were submitted with the same code share a copy. A
+copy of the code is never changed. A copy may be deleted if no run's jobs.jsonl contains its path. A
+driver (the process that submits the jobs of a run) copies the present code when it submits its
+first job. Later jobs of the same driver run the same copy.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ _DIGEST_LENGTH = 16
 
 
 def snapshot_folder(runs_folder: Path, source_folder: Path = _SOURCE_FOLDER) -> Path:
-    """Return the folder for a copy of the present code. This folder may not exist yet."""
+    """Return the folder for a copy of the present code. The folder may not exist yet."""
     return _copy_folder(runs_folder, _read_sources(source_folder))
 
 
@@ -31,7 +31,8 @@ def take_snapshot(runs_folder: Path, source_folder: Path = _SOURCE_FOLDER) -> Pa
 
     The copy is complete when this function returns, and only afterwards a job is submitted. Files
     of the copy that are missing or have changed are written again, for example after a driver was
-    interrupted or a scratch disk was cleaned. A file is never partly written.
+    interrupted or a scratch disk was cleaned. Each file of the copy is written completely or not at
+    all.
     """
     content_by_name = _read_sources(source_folder)
     folder = _copy_folder(runs_folder, content_by_name)

@@ -1,11 +1,11 @@
 """Runs one training to its end: submits its jobs, waits for them, shows progress, submits a further
 job after a lost job, and copies the record of the finished run.
 
-The driver is the process that does this. It does not import torch, and it uses launchers only
-through the protocol `Launcher`. A run is done when rank 0 has written `<run folder>/done.json`. The
-starts and ends of all attempts are in attempts.jsonl. The driver learns only from the launcher's
-queue whether a job waits or runs, never from a file. If a driver is killed, its job continues, and
-the next driver of the run waits for this job.
+The driver is the process that submits the jobs and waits for them. The driver does not import
+torch, and uses launchers only through the protocol `Launcher`. A run is done when rank 0 has
+written `<run folder>/done.json`. The starts and ends of all attempts are in attempts.jsonl. The
+driver learns only from the launcher's queue whether a job waits or runs, never from a file. If a
+driver is killed, its job continues, and the next driver of the run waits for this job.
 """
 
 import contextlib
@@ -64,7 +64,7 @@ class Interruption(NotedSignal):
 
         Raises:
             KeyboardInterrupt: after the signal INT.
-            RunError: after the signal TERM or HUP. The exit code is 3.
+            RunError: after the signal TERM or HUP. The exit code of this error is 3.
         """
         if self.signal_number is None:
             return
@@ -88,9 +88,9 @@ def drive(
 
     Raises:
         RunError: if the run failed, was stopped or cancelled, or if three jobs in a row ended
-            without a new checkpoint. The exit code is 3, and no record is written.
+            without a new checkpoint. After this error the exit code is 3, and no record is written.
         KeyboardInterrupt: after Ctrl-C. A job on this machine has saved a checkpoint before this
-            error is raised. A job on a cluster continues.
+            error is raised. A job on a cluster continues after this error.
     """
     folder = request.folder
     folder.path.mkdir(parents=True, exist_ok=True)
@@ -162,7 +162,7 @@ def _set_aside(folder: RunFolder, clock: Clock) -> None:
 
 
 class _Driver:
-    """The driver of one training. It is made while the driver's lock of the run is held."""
+    """The driver of one training, which is made while the driver's lock of the run is held."""
 
     def __init__(
         self,
@@ -386,8 +386,8 @@ class _Driver:
         """Submit a job and return its number, or '' if the run becomes done before the job is
         submitted. If the queue refuses the job for a temporary reason, submit it again.
 
-        If the queue does not answer a submission, it may have taken the job all the same. If the
-        job is in the queue, it is used.
+        If the queue does not answer a submission, the queue may have taken the job all the same. If
+        the queue then lists the job, the driver uses this job and does not submit it again.
         """
         request, folder, launcher = self._request, self._folder, self._launcher
         if launcher.has_code_copies:
@@ -468,7 +468,7 @@ class _Driver:
         attempt and, if the run is done, the record.
 
         The wait is limited, because rank 0 may have been killed before it could write these files.
-        If it was killed, the next job records the end of the attempt.
+        If rank 0 was killed, the next job records the end of the attempt.
         """
         begin = self._clock.now()
         while not self._folder.is_done():
@@ -486,9 +486,10 @@ class _Driver:
 
         A queue may not list a running job for three reasons: Slurm's controller was killed and has
         lost a new job, the node is unreachable, or a different launcher started the job. First rank
-        0's heartbeat is watched for HEARTBEAT_TIMEOUT_SECONDS. Then `aiayn.runs.status` decides, as
-        for `aiayn status`. The heartbeat is not watched if no attempt is open and no lock is held,
-        unless `may_begin` says that a job may just be starting.
+        0's heartbeat is watched for HEARTBEAT_TIMEOUT_SECONDS. Then `aiayn.runs.status` determines
+        the state of the run, as for the command `aiayn status`. The heartbeat is not watched if no
+        attempt is open and no lock is held, unless `may_begin` says that a job may just be
+        starting.
         """
         folder = self._folder
         if folder.is_done():

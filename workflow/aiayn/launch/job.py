@@ -38,7 +38,7 @@ class TrainingJob:
 
     `visible_gpus` is the value of CUDA_VISIBLE_DEVICES in the driver (the process that submits the
     job). submitit would overwrite this value in a local job, because it numbers GPUs from 0. On a
-    cluster the value is not used, because the cluster chooses the GPUs.
+    cluster `visible_gpus` is not used, because the cluster chooses the GPUs.
     """
 
     def __init__(self, request: TrainingRequest) -> None:
@@ -57,8 +57,8 @@ class TrainingJob:
             signal.raise_signal(stop.signal_number)
 
     def load_work(self) -> Callable[..., None]:
-        """Import and return the function that each rank runs. Its arguments are the request, the
-        rank and the stop flag.
+        """Import and return the function that each rank runs. The arguments of this function are
+        the training request, the rank and the stop flag.
         """
         from aiayn.train.train import train_rank
 
@@ -134,8 +134,8 @@ class TrialJob(TrainingJob):
 
 def choose_gpu_variables() -> None:
     """Set environment variables so that torch's GPU allocator grows its blocks of memory and NCCL
-    prints the reason of a failure. Variables that the user has set are kept. Call this function
-    before torch is imported.
+    prints the reason of a failure. Environment variables that the user has set are not changed.
+    Call this function before torch is imported.
 
     torch's allocator cannot grow its blocks on a MIG slice (a part of a GPU): it fails with
     `NVML_SUCCESS == r INTERNAL ASSERT FAILED` (pytorch issue 197312).

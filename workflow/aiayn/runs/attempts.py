@@ -4,7 +4,7 @@ attempts.
 An attempt is one start of the training by a job. Each line of `attempts.jsonl` is an event: an
 attempt has started, or an attempt has ended. If the end of an attempt is missing, the next attempt
 writes this end with the outcome `lost`, at the time of the run's last log line. If a crash cut the
-last line, readers ignore this line and the next writer removes it.
+last line of the file, readers ignore this line and the next writer removes it.
 """
 
 import datetime

@@ -1,5 +1,5 @@
-"""Defines the clock that is used by code that waits. Tests replace it by a clock that skips each
-wait.
+"""Defines the clock that is used by code that waits. Tests replace this clock by a clock that skips
+each wait.
 """
 
 import time
@@ -17,7 +17,7 @@ class Clock:
 
     def pause(self, seconds: float, check: Callable[[], None] = lambda: None) -> None:
         """Wait for `seconds`. `check` is called before the wait, every STEP_SECONDS during the
-        wait, and after it. It may raise an error to end the wait.
+        wait, and after it. `check` may raise an error to end the wait.
         """
         # In short steps: `time.sleep` continues after a signal handler has returned (PEP 475), and
         # `check` sees what the handler noted.

@@ -38,10 +38,10 @@ class FinishedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     `segmented` is None if the corpus is published already split into subwords. `training` has the
     settings in the run's record, so a later edit of the system's file does not change `training`.
-    It is None if the averaged checkpoint is still from an earlier run, or if this version of the
-    project does not know the settings in the record. For a model that comes with this project,
-    `checkpoint` is the file with the model's tensors, `data` contains only folder, corpus and
-    languages, and `decoding` has the settings in the model's record.
+    `training` is None if the averaged checkpoint is still from an earlier run, or if this version
+    of the project does not know the settings in the record. For a model that comes with this
+    project, `checkpoint` is the file with the model's tensors, `data` contains only folder, corpus
+    and languages, and `decoding` has the settings in the model's record.
     """
 
     scale: str
@@ -63,7 +63,7 @@ def find_finished(results_folder: Path, run: str | None, average: str | None) ->
 
     Raises:
         RecordError: if no run or several runs match `run`. The message lists the candidates.
-        CheckpointError: if a shipped model lacks a file.
+        CheckpointError: if a file of a model that comes with this project is missing.
     """
     # By time, so that the last key of `trained` is the newest run.
     paths = sorted(glob(results_folder, "*/train/*/*/seed*.json"), key=modified_seconds)

@@ -1,17 +1,17 @@
-"""Reads and writes the files in the folder of a run: attempts, jobs, errors of ranks, log,
-heartbeat and record. Each is a file of its own.
+"""Reads and writes the files in the folder of a run. Attempts, jobs, errors of ranks, log,
+heartbeat and record are separate files.
 
 Rank 0 writes `attempts.jsonl`, and the driver (the process that submits the run's jobs) adds the
 end of an attempt if rank 0 could not. The driver that holds the driver's lock writes `jobs.jsonl`.
-Lines are only appended to these two files. The rules do not declare these files as outputs, because
-Snakemake deletes the outputs of a failed rule. Rank 0 holds the lock on the file `rank0.lock` while
-it is running, writes its process number into this file, and touches the file every
-HEARTBEAT_SECONDS. `done.json` is the record of the finished training.
+Lines are only appended to `attempts.jsonl` and `jobs.jsonl`. The rules do not declare the files of
+a run as outputs, because Snakemake deletes the outputs of a failed rule. Rank 0 holds the lock on
+the file `rank0.lock` while it is running, writes its process number into this file, and touches the
+file every HEARTBEAT_SECONDS. `done.json` is the record of the finished training.
 
 When the process of a rank ends, the other ranks see only a closed connection. So each rank records
-its error before it ends, for example rank 5 in `rank5.error`. If a rank has ended without writing
-this file, it was killed, or it ended because a different rank had ended. If a job fails before our
-code runs, for example in an import by submitit, only the output of the job shows the error.
+its error before it ends, for example rank 5 in `rank5.error`. If a rank has ended without recording
+an error, the rank was killed, or it ended because a different rank had ended. If a job fails before
+our code runs, for example in an import by submitit, only the output of the job shows the error.
 """
 
 import datetime
@@ -340,7 +340,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def describe_rank_error(index: int, error: BaseException) -> str:
-    """Return a rank's error in one line, with the rank's host. A disk, for example, may be full on
-    one host only.
+    """Return a rank's error in one line, with the rank's host. The host is included because, for
+    example, a disk may be full on one host only.
     """
     return f"rank {index} on {platform.node()}: {describe_error(error)}"

@@ -1,8 +1,9 @@
 """Determines the state of every run in a runs folder, from the run's files, its locks and one query
 of each queue of jobs.
 
-The functions here read only the beginning and the end of a log. They do not write files and do not
-take locks. If the files of one run are damaged, the states of the other runs are still determined.
+The functions here read only the beginning and the end of a log. The functions here do not write
+files and do not take locks. If the files of one run are damaged, the states of the other runs are
+still determined.
 """
 
 import datetime
@@ -65,8 +66,8 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     and is an average over the whole run once the run is done. `gpu_hours` and `wall_hours` are sums
     over attempts, and `events` are the starts and ends of the attempts. `log_path` is the path of
     the training's log, which may be compressed. `output_path` is the path of the output of a job
-    that has not begun an attempt. In such a job the cluster's prologue or an import may have
-    failed, which the log does not show.
+    that has not begun an attempt. In a job without an attempt, the cluster's prologue or an import
+    may have failed, which the log does not show.
     """
 
     run: str
@@ -219,8 +220,8 @@ def _status_of(
 
 
 def _place(evidence: "Evidence", state: State) -> dict[str, Any]:
-    """Return the run's job and host. They come from the queue if the queue lists a waiting or
-    running job of the run, otherwise from the run's files.
+    """Return the run's job and host. Job and host come from the queue if the queue lists a waiting
+    or running job of the run, otherwise from the run's files.
     """
     # If the run is running, a job that waits in the queue is not the job that runs it.
     alive = [
@@ -474,7 +475,7 @@ def judge_state(evidence: Evidence) -> tuple[State, str]:
 
 def _judge_alive(evidence: Evidence, shown: QueuedJob) -> tuple[State, str]:
     """Return the state of a run that has a waiting or running job in the queue, and the reason for
-    this state. `shown` is this job.
+    this state. `shown` is the job in the queue.
     """
     if shown.state == "running":
         return "running", shown.reason

@@ -34,8 +34,8 @@ def recorded_status(train: TrainRecord, training: TrainingSpec) -> RunStatus:
 def unrecorded_statuses(
     training_by_key: Mapping[TrainingKey, TrainingSpec], runs_folder: Path, queues: Queues
 ) -> dict[TrainingKey, RunStatus]:
-    """Return the state of each training without a record. It is the state of the newest run of the
-    training.
+    """Return the state of each training without a record. The state of a training is the state of
+    its newest run.
 
     The states of all runs are read together, so each queue of jobs is queried only once.
     """

@@ -6,7 +6,7 @@ process that submitted the job.
 syntax error is reported for its own line. A line of the prologue fails if bash's exit code is not
 0. So the line `a; b` fails if `b` fails, and the line `export A=$(command)` succeeds even if the
 command fails. A line that ends the shell itself, such as `exit` or `${SCRATCH:?}`, does not leave a
-file for the driver. Its message is only in the job's log.
+file for the driver. The message of such a line is only in the job's log.
 """
 
 import shlex
