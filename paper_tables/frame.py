@@ -164,11 +164,12 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """All results of one scale that tables and figures show.
 
     `rows` are the rows of the scale's sheet (its list of trainings). `runs` are the trainings in
-    the sheet, in the same order. `later_runs` and `later_numbers` come from trainings that only
-    decisions requested, after the results of the other seeds had been seen. The paper's rows,
-    conclusions and verdicts do not use these later trainings. `record_by_stage` has the records of
-    the stages that wings (optional packages) add, by verb. A frame made from logs (`is_of_logs`)
-    has only `lines` and `notes`. The keys of `notes` are names of tables.
+    the sheet, in the same order. `later_runs` and `later_numbers` come from trainings that were
+    requested only by a decision (workflow/decisions/), after the results of the other seeds had
+    been seen. The paper's rows, conclusions and verdicts do not use these later trainings.
+    `record_by_stage` has the records of the stages that wings (optional packages) add, by verb. A
+    frame made from logs (`is_of_logs`) has only `lines` and `notes`. The keys of `notes` are names
+    of tables.
     """
 
     scale: str

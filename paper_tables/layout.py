@@ -432,9 +432,8 @@ def _with_best(columns: Iterable[Column], cells: pd.DataFrame) -> pd.DataFrame:
     are marked.
 
     `better` of a column says which value is best. Our numbers are compared by the mean over seeds.
-    If a column has a single value, it is not marked. A cell of the paper that covers several
-    columns counts in each of these columns, and is marked if it is best in the first of these
-    columns.
+    A single value in a column is not marked. A cell of the paper that covers several columns counts
+    in each of these columns, and is marked if it is best in the first of these columns.
     """
     # A spanned cell has the value of the cell that covers it, so it is compared in its own column,
     # too.

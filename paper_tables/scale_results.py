@@ -117,8 +117,8 @@ def gather_results(
     the launchers, in which the job of the run is searched.
 
     Raises:
-        TableError: if a record is missing, or if a training has a different spec. With `so_far`
-            there is no such error.
+        TableError: if a record is missing, or if a training has a different spec (not with
+            `so_far`).
         RecordError: if a record is truncated, or if it was made from a different run than the
             record of its training (with `so_far` such a record is skipped).
         CorpusError: if a record differs from the list of its training's evaluations (not with
@@ -398,8 +398,8 @@ def _read_sheets(
     """Return the trainings in the sheets (lists of trainings) next to the results. The trainings in
     the sheet of the first folder come first.
 
-    Results of earlier versions of `aiayn` do not contain a sheet (list of trainings). For such
-    results the scale's own sheet is used, with a warning.
+    If the results contain no sheet (list of trainings), because an earlier version of `aiayn` made
+    them, the scale's own sheet is used, with a warning.
 
     Raises:
         ConfigError: if a sheet is malformed, or if neither the folders nor the scale have a sheet.

@@ -7,15 +7,15 @@ standard error and degrees of freedom. From the paper come the direction of its 
 printed effect (the difference in the paper), converted to bits a subword. The effect is our
 difference. The answer is
 
-| answer | what the 95 % interval of our effect includes | whether the effect is within the margin |
+| answer | the 95 % interval of our effect | whether the effect is within the margin |
 |---|---|---|
-| as printed | excludes 0, and the effect has the paper's sign | yes or no |
-| reversed | excludes 0, and the effect has the opposite of the paper's sign | yes or no |
-| differs | excludes 0, but the two systems are equal in the paper | yes or no |
-| as printed | includes 0, and the two systems are equal in the paper | yes |
-| absent | includes 0 and excludes the paper's effect | yes |
-| too small to tell | includes 0 and the paper's effect | yes |
-| undecided | includes 0 | no |
+| as printed | the interval excludes 0, and the effect has the paper's sign | yes or no |
+| reversed | the interval excludes 0, and the effect has the opposite of the paper's sign | yes or no |
+| differs | the interval excludes 0, but the two systems are equal in the paper | yes or no |
+| as printed | the interval includes 0, and the two systems are equal in the paper | yes |
+| absent | the interval includes 0 and excludes the paper's effect | yes |
+| too small to tell | the interval includes 0 and the paper's effect | yes |
+| undecided | the interval includes 0 | no |
 
 "Within the margin" means that two one-sided t-tests at ALPHA reject an effect of the margin or
 more. The smallest margin that the t-tests would accept is the end of the 90 % interval that is

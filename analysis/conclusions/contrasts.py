@@ -19,17 +19,17 @@ by this rule:
 
 | call | of a direction, if | of an equivalence, if |
 |---|---|---|
-| holds here | d in the paper's direction > the reach | abs(d) + t(0.95, df) e < the margin |
-| reversed | d in the other direction > the reach | abs(d) - the reach > the margin |
+| holds here | d has the paper's direction, and abs(d) > the reach | abs(d) + t(0.95, df) e < the margin |
+| reversed | d has the other direction, and abs(d) > the reach | abs(d) - the reach > the margin |
 | too close to call | anything else | anything else |
 
 Each call has a p-value. The p-value of a direction is the two-sided p-value of no difference. The
 p-value of an equivalence is from the two one-sided tests if abs(d) is within the margin. Otherwise
-it is the two-sided p-value of a difference within the margin. The primary contrasts, in bits, are
-corrected together. A second column of the table has their calls after Holm's correction (1979): if
-the corrected p-value is not below 0.05, the call is *too close to call*. A primary contrast (one in
-bits) is decided if its call is *holds here* or *reversed*. If half of a row's 95 % interval, from
-the pooled sd, is larger than MAX_REACH_BITS, all rows get a third seed.
+it is the two-sided p-value of a difference within the margin. Holm's correction is applied to all
+primary contrasts (in bits) together. A second column of the table has the calls after this
+correction (Holm 1979): if the corrected p-value is not below 0.05, the call is *too close to call*.
+A primary contrast (one in bits) is decided if its call is *holds here* or *reversed*. If half of a
+row's 95 % interval, from the pooled sd, is larger than MAX_REACH_BITS, all rows get a third seed.
 
 A model with normalisation after each sub-layer (post-norm) may fail to start to learn, or start
 late. Until a model starts to learn, its cross-attention gives all source tokens the same weight. A
@@ -373,8 +373,8 @@ def _effect(
 
 
 def reach_of(pooled: PooledSd, num_seeds: int, num_control_seeds: int) -> float:
-    """Return half of the 95 % interval for these numbers of seeds. This half does not depend on the
-    difference, so it can be computed before any difference is looked at.
+    """Return half of the 95 % interval for these numbers of seeds. The length of the interval does
+    not depend on the difference, so it can be computed before any difference is looked at.
     """
     return estimate_difference(0.0, pooled, num_seeds, num_control_seeds).reach
 

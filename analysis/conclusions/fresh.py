@@ -367,8 +367,8 @@ def updates_until(bits_by_update: Mapping[int, float], target_bits: float) -> fl
     """Return the update at which a run's validations first reach `target_bits`, interpolated
     linearly between validations.
 
-    Return None if the run never reaches the target. If the first validation already reaches the
-    target, return the update of this validation.
+    Return None if the run never reaches the target number of bits. If the first validation already
+    reaches the target, return the update of this validation.
     """
     before: tuple[int, float] | None = None
     for update, bits in sorted(bits_by_update.items()):

@@ -17,7 +17,7 @@ class PublishedConclusion(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     compares with the number of `reference`.
 
     `sentence` is the sentence in which the paper states the conclusion, shortened. `statement`
-    applies this sentence to the two rows.
+    states the same conclusion about the two rows of the table.
     """
 
     name: Text

@@ -122,7 +122,7 @@ def rank(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     on this run, published costs, unknown costs, findings that raise the score, symptoms.
 
     Among findings of one kind, the highest cost comes first, and among equal costs the most certain
-    cost. Findings that are equal in this, too, stay in the order of the checks.
+    cost. Findings with the same cost and certainty stay in the order of the checks.
     """
 
     def key(finding: Finding) -> tuple[bool, bool, int, float, int]:

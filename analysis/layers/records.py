@@ -56,8 +56,8 @@ class TimedLayers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def signature(self) -> str:
-        """A text with everything except the size of a layer that could change its measured
-        seconds.
+        """A text with everything that could change the measured seconds of a layer, except the
+        layer's size.
         """
         return (
             f"device:{self.device}|{self.device_name}|dtype:{self.dtype}|threads:{self.num_threads}|batch:1|"

@@ -1,5 +1,5 @@
-"""Writes the page `report.html` into the folder of a pack (runs in a form for shipping):
-`python -m analysis.packs.page FOLDER`.
+"""Writes the page `report.html` into the folder of a pack (runs in a form for shipping). The
+command is `python -m analysis.packs.page FOLDER`.
 
 The page is one file that can be downloaded and opened. The page is made only from the files of the
 pack. It does not link to other files, and it does not contain the time or the commit at which it

@@ -435,8 +435,8 @@ def _distance(cause: PublishedCause, amount: tuple[Decimal, Decimal]) -> Decimal
 
 
 def _with_command(cause: PublishedCause, question: Question, join: CellJoin) -> PublishedCause:
-    """Return a cause with its command filled in. The command is ready to paste, except for names of
-    files.
+    """Return a cause (a reason for a low BLEU) with its command filled in for the question. The
+    command is ready to paste, except for names of files.
     """
     # Table 3 uses the last checkpoint only, Table 2 the average of the last 5 (base) or 20 (big).
     # The command for a system in both tables has the number of Table 2.

@@ -5,7 +5,7 @@ There are two answers: the verdict on the mean (`aiayn.scoring.verdict`), and wh
 number, itself from a single run, could be from a further run of this system. The standard deviation
 (sd) over seeds is computed from the BLEUs, or given together with a mean. The sd is never taken
 from our own runs. The answer also cites published gaps (differences between two definitions of
-BLEU) and how much public runs vary over seeds. The verdict does not depend on what is cited.
+BLEU) and how much public runs vary over seeds. The verdict does not depend on these cited numbers.
 """
 
 import importlib.metadata
@@ -227,8 +227,8 @@ def question_of_values(
     metric: str | None,
     given_mean: GivenMean | None = None,
 ) -> SeedQuestion:
-    """Return a question about given BLEUs. Conditions that are None are the same as those of the
-    printed number.
+    """Return the question whether given BLEUs reproduce a published number (`printed`). Conditions
+    that are None are the same as those of the published number.
 
     Raises:
         UsageError: if a given mean is over fewer than two seeds, or if the given sd cannot be an sd
@@ -255,8 +255,8 @@ def question_of_values(
 def question_of_folder(
     folder: Path, printed: PrintedNumber, *, scale: str | None, metric: str | None
 ) -> SeedQuestion:
-    """Return a question about a system's BLEUs in a folder, from our records or, if the folder has
-    no records, from fairseq's logs.
+    """Return the question whether a system's BLEUs in a folder reproduce a published number. The
+    BLEUs come from our records or, if the folder has no records, from fairseq's logs.
 
     Raises:
         RecordError: if the folder contains no BLEU, or if its BLEUs are of several configurations
@@ -315,7 +315,9 @@ def question_of_folder(
 
 
 def _question_of_logs(folder: Path, printed: PrintedNumber, metric: str | None) -> SeedQuestion:
-    """Return a question about a system's BLEUs in fairseq's logs, one for each training."""
+    """Return the question whether a system's BLEUs in fairseq's logs, one for each training,
+    reproduce a published number.
+    """
     place = f"{folder}: {printed.system}, {printed.role}"
     # The keys are (scale, version). The version is fairseq's version, or the commit for our own
     # runs. Two versions are two programs, so their values are not seeds of one system.

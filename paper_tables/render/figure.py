@@ -18,9 +18,9 @@ To add a figure, write a `Figure` and a function that makes its data frame:
         describe=lambda frame: f"Bars of {len(frame)} trainings.",
     )
 
-A wing (optional package) registers the name and place of the figure as a `WingFigure`. The function
-that the wing's `wing.py` gives as `scale_figures` must return `(SECONDS, make_frame)` among the
-figures of the scale.
+A wing (optional package) registers the name and place of the figure as a `WingFigure`. The wing's
+function for all figures of a scale (`scale_figures` in its `wing.py`) must also return `(SECONDS,
+make_frame)`.
 """
 
 import html

@@ -53,8 +53,8 @@ def make_tables(
     queues: Queues,
     config_folder: Path = CONFIG_FOLDER,
 ) -> Rendered:
-    """Write all tables and figures of a scale below `results_folder/<scale>/`, or with `so_far`
-    below `results_folder/<scale>/so-far/`.
+    """Write all tables and figures of a scale into its folder `results_folder/<scale>/`, or with
+    `so_far` into the subfolder `so-far/` of this folder.
 
     Raises:
         TableError: if a record is missing, unless `so_far` is set. The message contains the first

@@ -249,7 +249,7 @@ def _seeds_to_decide(cell: PrintedCell) -> str:
 
 def _former_cell(cell: PrintedCell) -> Cell | None:
     """Return the cell with the verdict by an earlier version of the rule, which used only the
-    pooled sd. The cell is empty if the rule for verdicts could not be applied.
+    pooled sd. The table cell is empty if the rule for verdicts could not be applied.
     """
     former = cell.verdict.outcome_by_pooled_sd
     return None if former is None else Cell(former.value, "ours")

@@ -177,7 +177,7 @@ def lay_out_recurrence(frame: Frame) -> Table | None:
 
 def lay_out_model_readings(frame: Frame) -> Table | None:
     """Return the table that compares other interpretations of the paper's model with base. Return
-    None if none of them was trained with a fresh seed.
+    None if no such interpretation was trained with a fresh seed.
     """
     runs = _runs_of(frame, MODEL_READINGS)
     if not runs:
@@ -242,8 +242,8 @@ def lay_out_heads(frame: Frame) -> Table | None:
 
 
 def _earlier_fields(frame: Frame) -> list[Field[ComparedContrast]]:
-    """Return a column for each test set, dev first, with the differences over earlier seeds. Their
-    results were known before decision 0013.
+    """Return a column for each test set, dev first, with the differences over earlier seeds. The
+    results of the earlier seeds were known before decision 0013.
     """
     place = (frame.corpus_by_pair["en-de"], COMPARED_AVERAGE)
     numbers_by_testset: dict[str, dict[str, Number]] = {}

@@ -39,7 +39,7 @@ def check_mirrors(
     mirror: str | None,
     archives_folder: Path,
 ) -> list[Check]:
-    """Return one check for each corpus. The check fails if a file of the corpus is neither on this
+    """Return one check for each corpus, which fails if a file of the corpus is neither on this
     machine nor at any source.
     """
     checks = []

@@ -2,8 +2,8 @@
 estimation (Table 2).
 
 The number of operations is computed from the run's spec, its tokens, and the mean lengths of its
-corpus's training sentences, so it is known for records of any version. If a value cannot be known,
-its cell is a dash.
+corpus's training sentences, so it is known for the records of any version of `aiayn`. If a value
+cannot be known, its cell is a dash.
 """
 
 from typing import Any

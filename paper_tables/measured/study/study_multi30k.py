@@ -139,7 +139,7 @@ class Reading(NamedTuple):
     differs from the main analysis.
 
     `p_by_row` has the p-values after Holm's correction, and is empty for a reading without
-    correction. Lower bits are better, but higher BLEU (not `is_in_bits`) is better.
+    correction. For bits (`is_in_bits`) lower values are better, for BLEU higher values are better.
     """
 
     kind: str
@@ -230,7 +230,7 @@ def correct_by_holm(reading: Reading, name: str) -> Reading:
 
 
 def leave_seeds_out(values: ValuesBySystem, rows: Sequence[str]) -> list[Reading]:
-    """Return an analysis of all rows for each seed of base. The analysis leaves this seed out."""
+    """Return for each seed of base an analysis of all rows that leaves this seed out."""
     readings = []
     for left_out in values.get(REFERENCE_SYSTEM, {}):
         other_seeds = dict(values[REFERENCE_SYSTEM])
