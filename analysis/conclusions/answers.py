@@ -10,7 +10,7 @@ difference. The answer is
 | answer | the 95 % interval of our effect | whether the effect is within the margin |
 |---|---|---|
 | as printed | the interval excludes 0, and the effect has the paper's sign | yes or no |
-| reversed | the interval excludes 0, and the effect has the opposite of the paper's sign | yes or no |
+| reversed | the interval excludes 0, and the effect has the opposite sign | yes or no |
 | differs | the interval excludes 0, but the two systems are equal in the paper | yes or no |
 | as printed | the interval includes 0, and the two systems are equal in the paper | yes |
 | absent | the interval includes 0 and excludes the paper's effect | yes |

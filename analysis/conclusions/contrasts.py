@@ -19,8 +19,8 @@ by this rule:
 
 | call | of a direction, if | of an equivalence, if |
 |---|---|---|
-| holds here | d has the paper's direction, and abs(d) > the reach | abs(d) + t(0.95, df) e < the margin |
-| reversed | d has the other direction, and abs(d) > the reach | abs(d) - the reach > the margin |
+| holds here | abs(d) > the reach, with the paper's sign | abs(d) + t(0.95, df) e < the margin |
+| reversed | abs(d) > the reach, with the opposite sign | abs(d) - the reach > the margin |
 | too close to call | anything else | anything else |
 
 Each call has a p-value. The p-value of a direction is the two-sided p-value of no difference. The

@@ -1,4 +1,5 @@
-"""Times the layers of Table 1, without a training; included where a scale has `has_layer_timing: true`.
+"""Times the layers of Table 1, without a training. Only scales with `has_layer_timing: true` in their
+config include this rule.
 
 reads: nothing
 writes: results/<scale>/measure/record.json
