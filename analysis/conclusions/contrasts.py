@@ -26,10 +26,11 @@ by this rule:
 Each call has a p-value. The p-value of a direction is the two-sided p-value of no difference. The
 p-value of an equivalence is from the two one-sided tests if abs(d) is within the margin. Otherwise
 it is the two-sided p-value of a difference within the margin. Holm's correction is applied to all
-primary contrasts (in bits) together. A second column of the table has the calls after this
-correction (Holm 1979): if the corrected p-value is not below 0.05, the call is *too close to call*.
-A primary contrast (one in bits) is decided if its call is *holds here* or *reversed*. If half of a
-row's 95 % interval, from the pooled sd, is larger than MAX_REACH_BITS, all rows get a third seed.
+primary contrasts together. A second column of the table has the calls after this correction (Holm
+1979): if the corrected p-value is not below 0.05, the call is *too close to call*. A primary
+contrast (in bits, with a conclusion in the paper's text) is decided if its call is *holds here* or
+*reversed*. If half of a row's 95 % interval, from the pooled sd, is larger than MAX_REACH_BITS, all
+rows get a third seed.
 
 A model with normalisation after each sub-layer (post-norm) may fail to start to learn, or start
 late. Until a model starts to learn, its cross-attention gives all source tokens the same weight. A
