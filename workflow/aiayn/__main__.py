@@ -77,7 +77,7 @@ EXIT_UNREAD = 141  # 128 + SIGPIPE, as a shell reports it
 
 
 def verbs() -> list[str]:
-    """Return the verbs of the core, then the verbs of the wings (optional packages)."""
+    """Return the verbs (subcommands) of the core, then the verbs of wings (optional packages)."""
     return [*CORE_VERBS, *(verb for wing in present_wings().values() for verb in wing.verbs)]
 
 
@@ -140,8 +140,8 @@ def _overview() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb and return the exit code. If the program that reads the output through a pipe
-    has ended, the command ends without a message.
+    """Run one verb (subcommand) and return the exit code. If the program that reads the output
+    through a pipe has ended, the command ends without a message.
     """
     exit_code = 0
     try:

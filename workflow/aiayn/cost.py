@@ -29,7 +29,7 @@ def training_flops(gpu_seconds: float, sustained_flops_per_second: float) -> flo
     """Return the training cost of Table 2, in floating-point operations (section 6.1, footnote 5).
 
     `gpu_seconds` is the training time multiplied by the number of GPUs, summed over all attempts.
-    `sustained_flops_per_second` is for one GPU in single precision.
+    `sustained_flops_per_second` is the speed of one GPU in single precision.
     """
     return gpu_seconds * sustained_flops_per_second
 

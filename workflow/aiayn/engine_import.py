@@ -12,13 +12,13 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def engine_import() -> Iterator[None]:
-    """Turn off the garbage collector in the block, which imports torch and modules that need torch.
-    Without the garbage collector the imports take a sixth less time.
+    """Turn off the garbage collector in a with block that imports torch and modules that need
+    torch. Without the garbage collector the imports take a sixth less time.
 
-    The imports make half a million objects that stay until the process ends. At the end of the
+    The imports make half a million objects that stay until the process ends. At the end of the with
     block, the garbage collector is told to skip these objects. If the garbage collector searched
     these objects, it would take a twentieth of the time of a training with a small model. If torch
-    was imported before the block, the function does nothing.
+    was imported before the with block, the function does nothing.
     """
     if "torch" in sys.modules or not gc.isenabled():
         yield

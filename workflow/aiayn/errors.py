@@ -140,8 +140,8 @@ def one_sentence(path: Path | str, expected: str) -> Iterator[None]:
     name.
 
     Raises:
-        FileError: if the block raises an error in FOREIGN_ERRORS. The message contains this error
-            and `expected`.
+        FileError: if the with block raises an error in FOREIGN_ERRORS. The message contains this
+            error and `expected`.
     """
     try:
         yield

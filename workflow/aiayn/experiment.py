@@ -1,5 +1,5 @@
-"""Expands a sheet (the list of the trainings of a scale) into the trainings, evaluations and
-records of the scale's tables.
+"""Expands a sheet, which lists the trainings of a scale (a size of the experiment), into trainings,
+evaluations and the records that the tables need.
 
 The rules of the workflow, the predicted cost and the tables all use this expansion, so that their
 lists of trainings cannot differ. The expanded systems already contain the values that a scale sets
@@ -61,8 +61,8 @@ from aiayn.wings import asked_stages
 # `dict=True`, because cached_property stores its value in `__dict__`, which a struct does not have
 # by default.
 class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """A scale with the trainings and evaluations of its sheet, and the corpora and systems of these
-    trainings.
+    """A scale (a size of the experiment) with all of its trainings and evaluations, and the corpora
+    and systems of these trainings.
 
     The systems include the values that the scale overrides. `baselines` lists pairs of a corpus and
     a test set on which translations made without training are scored.
@@ -136,8 +136,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return corpus_by_pair
 
     def write_sheet(self, results_folder: Path) -> None:
-        """Add the rows of this experiment to the sheet in the folder of the scale's results.
-        Trainings that are already in this sheet are kept.
+        """Add the trainings of this experiment to the sheet (list of trainings) in the folder of
+        the scale's results. Trainings that are already in this sheet are kept.
         """
         path = results_folder / self.scale.scale / SHEET_NAME
         earlier = read_sheet(path) if path.exists() else []
@@ -180,11 +180,11 @@ def num_kept(language_pair: str, system: str) -> int:
 
 
 def read_experiment(scale: ScaleSpec, config_folder: Path = CONFIG_FOLDER) -> Experiment:
-    """Expand the sheet of a scale, and check that the trainings of the scale fit together.
+    """Expand the list of trainings (sheet) of a scale, and check that the trainings fit together.
 
     Raises:
         ConfigError: for the same reasons as in `expand`, or if two corpora have the same language
-            pair, if a training continues a training that is not in the sheet, or if a training
+            pair, if a training continues a training that is not in the list, or if a training
             writes fewer checkpoints than its evaluations average.
         TableError: for the same reasons as in `expand`.
     """
@@ -210,7 +210,7 @@ def read_experiment(scale: ScaleSpec, config_folder: Path = CONFIG_FOLDER) -> Ex
 def expand(
     scale: ScaleSpec, rows: list[SheetRow], config_folder: Path = CONFIG_FOLDER
 ) -> Experiment:
-    """Expand the rows of a sheet into trainings and evaluations of a scale.
+    """Expand the rows of a sheet (a list of trainings) into trainings and evaluations of a scale.
 
     If the scale sets one number of `updates` for all systems, systems that continue the training of
     a different system are left out.
@@ -271,7 +271,7 @@ def expand(
 
 
 def published_runs() -> dict[tuple[str, str], RepeatedRow]:
-    """Return the runs of other authors that a sheet may repeat, by corpus and system."""
+    """Return the trainings of other authors that this project can repeat, by corpus and system."""
     runs: list[RepeatedRow] = [*read_replications(), *read_sentences()]
     return {(run.corpus, run.system): run for run in runs}
 
@@ -336,8 +336,8 @@ def _parse_evaluations(row: SheetRow, corpus: CorpusSpec) -> Iterator[tuple[str,
 
 
 def _check_beginnings(experiment: Experiment) -> None:
-    """Require that the sheet also lists each training that a different training of the sheet
-    continues.
+    """Require that the list of trainings also contains each training that a different training in
+    the list continues.
     """
     listed = set(experiment.trainings)
     for training in sorted(listed):

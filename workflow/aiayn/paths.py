@@ -60,8 +60,9 @@ def install_command(extra: str) -> str:
 
 
 def workflow_command(scale: str, configfile: Path) -> str:
-    """Return the command that makes the results of a scale, for messages. For the paper's own
-    scale, which takes GPU-months, return the command that predicts the cost.
+    """Return the command that makes the results of a scale (a size of the experiment), for
+    messages. For the paper's own scale, which takes GPU-months, return the command that predicts
+    the cost.
     """
     if scale == "paper":
         return f"`aiayn plan --configfile {shown_path(configfile)}` says what making it takes"
@@ -126,8 +127,8 @@ def split_alpha(testset: str) -> tuple[str, float | None]:
     """Split a name such as `val-alpha1.4` into the name of the corpus's test set and the length
     penalty's alpha.
 
-    The alpha is None if the name does not contain an alpha. The beam search then uses the system's
-    own alpha.
+    The alpha is None if the name does not contain an alpha. Without an alpha in the name, the beam
+    search uses the system's own alpha.
 
     Raises:
         UsageError: if the alpha is not a number that is at least 0.

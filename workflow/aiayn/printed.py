@@ -129,7 +129,7 @@ class RepeatedRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """A training of other authors that one of our configs repeats, and how this training is
     evaluated.
 
-    The config of a scale may list the name `row` under its key `replications`.
+    A config may list the name `row` of this training under the key `replications`.
     """
 
     row: Text

@@ -168,13 +168,13 @@ def _is_alive(process: int) -> bool:
 
 @contextlib.contextmanager
 def replace_on_success(path: Path) -> Iterator[Path]:
-    """Yield a temporary path next to `path`. If the block succeeds, rename the temporary file to
-    `path`, otherwise remove it.
+    """Yield a temporary path next to `path`. If the with block succeeds, rename the temporary file
+    to `path`, otherwise remove the temporary file.
 
     So an output file is complete or absent. The content is on the disk (fsync) before the file is
-    renamed, so a power cut cannot leave a file without its content. After the block the new name is
-    on the disk, too. An incomplete file of a killed process is removed when the same output is next
-    written on the same host.
+    renamed, so a power cut cannot leave a file without its content. After the with block the new
+    name is on the disk, too. An incomplete file of a killed process is removed when the same output
+    is next written on the same host.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(path)
@@ -193,9 +193,7 @@ def replace_on_success(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _partial_folder(path: Path) -> Iterator[Path]:
-    """Yield an empty temporary folder next to `path`, and remove this folder at the end of the
-    block.
-    """
+    """Yield an empty temporary folder next to `path`, and remove it when the with block ends."""
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(path)
     partial_folder = partial_path_of(path)
@@ -209,10 +207,10 @@ def _partial_folder(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def replace_outputs_on_success(record_path: Path) -> Iterator[Path]:
-    """Yield an empty temporary folder for the output files of a stage. If the block succeeds, move
-    the output files from this folder to the folder of the record.
+    """Yield an empty temporary folder for the output files of a stage. If the with block succeeds,
+    move the output files from this folder to the folder of the record.
 
-    If the block fails, the files in the folder of the record do not change. The old record is
+    If the with block fails, the files in the folder of the record do not change. The old record is
     removed before the first output file is moved, and the stage writes the new record after the
     last output file was moved. So a record is never in the same folder as output files that a
     different call of its stage wrote.
@@ -237,10 +235,10 @@ def replace_outputs_on_success(record_path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def new_folder_on_success(folder: Path) -> Iterator[Path]:
-    """Yield an empty temporary folder. If the block succeeds, rename this folder to `folder`, which
-    must be empty or must not exist.
+    """Yield an empty temporary folder. If the with block succeeds, rename the temporary folder to
+    `folder`, which must be empty or must not exist.
 
-    If the block fails, the temporary folder is removed.
+    If the with block fails, the temporary folder is removed.
     """
     with _partial_folder(folder) as partial_folder:
         yield partial_folder

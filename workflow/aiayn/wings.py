@@ -36,12 +36,12 @@ FILE_NAME = "wing.py"
 
 class WingTable(msgspec.Struct, frozen=True):
     """A table of a wing. `layout` is the `module:function` that returns the table for the results
-    of a scale, or returns None.
+    of a scale (a size of the experiment), or returns None.
 
-    The page of a scale shows the table in the chapter `chapter`. `place` is the table's position in
-    this chapter, among the tables of the core and of all wings. A pack (an archive of finished
-    runs) contains the table only if one of our numbers is in the table, or if `is_always_packed` is
-    true.
+    The results page of a scale shows the table in the chapter `chapter`. `place` is the table's
+    position in this chapter, among the tables of the core and of all wings. A pack (an archive of
+    finished runs) contains the table only if one of our numbers is in the table, or if
+    `is_always_packed` is true.
     """
 
     name: str
@@ -52,8 +52,8 @@ class WingTable(msgspec.Struct, frozen=True):
 
 
 class WingFigure(msgspec.Struct, frozen=True):
-    """The position of a wing's figures on the page of a scale. The position is for all figures with
-    a name that begins with `name`.
+    """The position of a wing's figures on the results page of a scale (a size of the experiment).
+    The position is for all figures with a name that begins with `name`.
     """
 
     name: str
@@ -63,7 +63,7 @@ class WingFigure(msgspec.Struct, frozen=True):
 
 class WingStage(msgspec.Struct, frozen=True, kw_only=True):
     """A stage that a wing adds to the workflow. The stage runs if the key `asked_by` in the config
-    of a scale is true, and writes one record for the scale.
+    of a scale (a size of the experiment) is true, and writes one record for the scale.
 
     `rules` is the path of the stage's rule file in the checkout. `record` is the type of the
     stage's record as `module:type`. Tables find the record under the name of the stage's verb.

@@ -2,8 +2,8 @@
 sentence counted.
 
 The record also shows whether the decoder attends to the source. The record has the entropy of the
-cross-attention, and how many bits a subword the model loses if the cross-attention gives all source
-tokens equal weights.
+cross-attention, and the increase of the loss, in bits per subword, if the cross-attention gives all
+source tokens equal weights.
 """
 
 from pathlib import Path

@@ -40,7 +40,7 @@ EXAMPLE = "aiayn score --hypotheses output.de --testset newstest2014 --language-
 
 
 class TextFlags:
-    """The flags that `score` and `evaluate` share: the references, and how the text is read."""
+    """The flags that the verbs `score` and `evaluate` share, about references and text."""
 
     testset: str | None = flag(
         "newstest2013, newstest2014 (full), newstest2014_filtered, any of sacreBLEU's (wmt17, ...),"

@@ -118,8 +118,8 @@ def drive(
 def _driver_lock(
     request: TrainingRequest, interruption: Interruption, clock: Clock
 ) -> Iterator[None]:
-    """Hold the driver's lock of the run in the block, so that only one driver of the run submits
-    jobs. The operating system frees the lock when the driver's process ends.
+    """Hold the driver's lock of the run during the with block, so that only one driver of the run
+    submits jobs. The operating system frees the lock when the driver's process ends.
     """
     with request.folder.driver_lock_path.open("w") as lock:
         # A user may start a second `snakemake` for the same results. Its driver waits here. On a

@@ -162,8 +162,8 @@ class DebugLauncher(LocalLauncher):
 
 @contextlib.contextmanager
 def _inherited(variables: Mapping[str, str]) -> Iterator[None]:
-    """Let processes that are started in the block inherit these environment variables and ignore
-    the signal INT.
+    """Let processes that are started in the with block inherit these environment variables and
+    ignore the signal INT.
     """
     # submitit has no argument for the environment: its process inherits ours.
     own_value_by_name = {name: os.environ.pop(name, None) for name in variables}

@@ -154,8 +154,8 @@ class RunFolder:
         reason: str,
         time: str | None = None,
     ) -> None:
-        """Record that the attempt that is open ended at `time` (UTC, by default now). `update` is
-        by default the update of the newest checkpoint.
+        """Record the end of the open attempt, at `time` (UTC, by default now). `update` is by
+        default the update of the newest checkpoint.
 
         Raises:
             RecordError: if all recorded attempts have ended.
@@ -229,7 +229,7 @@ class RunFolder:
 
     def output_path(self, job: str) -> Path:
         """Return the path of the file with the output of a job's batch script and of its rank 0.
-        This file may not exist.
+        The output file may not exist.
 
         The path is computed without listing the folder, which is slow on a shared file system.
         """

@@ -1,5 +1,5 @@
-"""Determines the state of each training of a scale, from the record of the training or from the
-state of its run.
+"""Determines the state of each training of a scale (a size of the experiment), from the record of
+the training or from the state of its run.
 
 A training is identified by its corpus, system and seed. A training that has a record is finished.
 For a training without a record `aiayn.runs.status` determines the state, so `aiayn status` and the

@@ -104,8 +104,8 @@ class WorkflowProgress:
 
     def look(self, now: float) -> tuple[list[str], list[int]]:
         """Return a line of text for each running job, and a number for each running job. For a
-        training the number is how many tenths of its updates are done. For any other job it is how
-        many half minutes the job has run. The progress is printed again only if a number has
+        training the number is how many tenths of its updates are done. For any other job the number
+        is how many half minutes the job has run. The progress is printed again only if a number has
         changed.
         """
         lines, tenths = [], []
