@@ -249,6 +249,6 @@ def _summarise(kind: str, comparisons: list[Comparison]) -> str:
     ratios = [item.ratio for item in comparisons]
     return (
         f"* {kind}: {num_inside} of {len(comparisons)} published speeds are in the plan's range."
-        f" The middle of this range is {min(ratios):.2f} to {max(ratios):.2f} times the published"
-        " speed."
+        f" For {kind} code the middle of this range is {min(ratios):.2f} to {max(ratios):.2f}"
+        " times the published speed."
     )
