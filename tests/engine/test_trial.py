@@ -1,19 +1,24 @@
 """A trial on two gloo ranks: what is right passes, and planted faults are found."""
 
 import os
+import shutil
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import msgspec
 import pytest
+import torch
 
 from aiayn.errors import LaunchError
 from aiayn.records import BinarizedCorpus, TrainRecord
 from aiayn.runs.run_folder import RunFolder
 from aiayn.train import trial
+from aiayn.train.checkpoints import load_checkpoint
 from aiayn.train.ranks import Rank
 from aiayn.train.request import StopFlag, TrainingRequest
-from aiayn.train.trial_result import RESULT_NAME, TrialResult
+from aiayn.train.task import AiaynTranslationTask
+from aiayn.train.trial_result import RESULT_NAME, SAME_UPDATES, TrialResult
 from tests.engine.tiny_spec import TWO_BATCHES
 from tests.engine.tiny_training import make_request
 from tests.forks import fork
@@ -21,7 +26,7 @@ from tests.forks import fork
 NUM_RANKS, UPDATES = 2, 8
 
 
-def tried(folder: Path, data: BinarizedCorpus) -> TrialResult:
+def tried(folder: Path, data: BinarizedCorpus, **changes: Any) -> TrialResult:
     """Make a trial of two ranks, each a fork of this process, and return its result."""
     request = make_request(
         folder,
@@ -30,6 +35,7 @@ def tried(folder: Path, data: BinarizedCorpus) -> TrialResult:
         num_ranks=NUM_RANKS,
         updates=UPDATES,
         save_interval_updates=UPDATES,
+        **changes,
     )
 
     def try_rank(index: int) -> None:
@@ -48,36 +54,50 @@ def test_two_ranks_stop_resume_and_make_the_updates_of_one(
     result = tried(tmp_path / "trial", data)
     assert (result.device, result.num_ranks, result.stopped_at) == ("cpu", 2, UPDATES // 2)
     assert result.resumed_difference == 0.0
-    assert result.one_rank_difference < 1e-3
+    assert result.one_rank_difference < 1e-3 < SAME_UPDATES
     assert 0.0 < result.seconds_per_update < 10.0
 
 
-def test_trainings_with_other_batches_have_a_difference(
-    finished: TrainRecord, finished_by_two_batches: TrainRecord
+def test_a_difference_is_relative_to_what_the_training_has_moved(
+    finished: TrainRecord, finished_by_two_batches: TrainRecord, tmp_path: Path
 ) -> None:
     ours, theirs = (RunFolder(Path(run.run_folder)) for run in (finished, finished_by_two_batches))
-    assert trial._difference(ours, ours) == 0.0
-    assert trial._difference(ours, theirs) > 1e-3
+    copy = RunFolder(Path(shutil.copytree(ours.path, tmp_path / "copy")))
+    end = load_checkpoint(ours.full_path(ours.newest_update()))["model"]
+    # Everything was moved by 0.01 or by 1: the same difference is a larger or a smaller part of it.
+    differences = []
+    for step in (0.01, 1.0):
+        start = {name: tensor - step for name, tensor in end.items()}
+        torch.save(start, copy.path / trial.START_NAME)
+        assert trial._difference(copy, ours) == 0.0
+        differences.append(trial._difference(copy, theirs))
+    assert differences[1] > 0.0
+    assert differences[0] == pytest.approx(100 * differences[1], rel=1e-3)
 
 
 @pytest.mark.slow
 def test_a_trial_finds_other_sentences_after_a_resume_and_on_one_rank(
     tmp_path: Path, data: BinarizedCorpus
 ) -> None:
-    """Planted: the resumed training and that of one rank have another seed. The two quick tests
-    above guard the trainings of a trial, and what it says of unequal ones.
+    """Planted: the resumed training and the training of one rank read other sentences, from the
+    same initial parameters. With the paper's warm-up the first updates move parameters very little.
     """
     train = trial._train_here
+    batches = AiaynTranslationTask.get_batch_iterator
+
+    def other_batches(task: Any, *arguments: Any, seed: int, **named: Any) -> Any:
+        return batches(task, *arguments, seed=seed + 1, **named)
 
     def train_otherwise(request: TrainingRequest, rank: Rank, term_after: int) -> None:
-        is_resumed = rank.job.endswith("stopped-0")
-        seed = 2 if is_resumed or request.run == "one_rank" else 1
-        train(msgspec.structs.replace(request, seed=seed), rank, term_after)
+        # This is a process of its own, so the change does not reach the other trainings.
+        if rank.job.endswith("stopped-0") or request.run == "one_rank":
+            AiaynTranslationTask.get_batch_iterator = other_batches  # type: ignore[method-assign]
+        train(request, rank, term_after)
 
     with mock.patch.object(trial, "_train_here", train_otherwise):
-        result = tried(tmp_path / "trial", data)
-    assert result.resumed_difference > 1e-3
-    assert result.one_rank_difference > 1e-3
+        result = tried(tmp_path / "trial", data, warmup_steps=4000)
+    assert result.resumed_difference > SAME_UPDATES
+    assert result.one_rank_difference > SAME_UPDATES
 
 
 def test_a_training_that_fails_ends_the_trial_with_its_log(

@@ -35,7 +35,7 @@ from aiayn.train.ranks import Rank
 from aiayn.train.request import StopFlag, TrainingRequest
 from aiayn.train.trainer import AiaynTrainer
 from aiayn.train.trial import try_node
-from aiayn.train.trial_result import RESULT_NAME, TrialResult
+from aiayn.train.trial_result import RESULT_NAME, SAME_UPDATES, TrialResult
 from analysis.layers.heavy_layer_timing import make_call
 from analysis.layers.records import LayerSize, LayerType
 from tests.engine import tiny_training
@@ -533,8 +533,8 @@ def measure_node(work: Work) -> Iterator[Row]:
     yield Row(
         f"TERM after update {result.stopped_at}, resumed: the same tensors", str(same), ok=same
     )
-    what = f"parameters of 1 rank for {ranks}, no dropout, relative"
-    yield within(what, result.one_rank_difference, 1e-3)
+    what = f"parameters of 1 rank for {ranks}, no dropout, relative to their way"
+    yield within(what, result.one_rank_difference, SAME_UPDATES)
 
 
 def measure_updates(work: Work) -> Iterator[Row]:

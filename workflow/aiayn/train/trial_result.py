@@ -6,12 +6,16 @@ import msgspec
 
 # The file is in the run folder of the trial's request.
 RESULT_NAME = "trial.json"
+# Two equal trainings may differ by this part of the distance that a training moves the parameters.
+# Sums in a different order gave 0.0007 with 4 ranks in fp32 on a CPU. Other sentences in half of
+# the updates gave 0.17.
+SAME_UPDATES = 0.02
 
 
 class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a trial. `stopped_at` is the update at which the signal TERM stopped a
-    training. The two differences are relative differences between the parameters of trainings,
-    which should not exceed rounding.
+    training. The two differences are distances between the parameters of two trainings, divided by
+    the distance that the first of them moved the parameters. They should not exceed SAME_UPDATES.
     """
 
     device: str
