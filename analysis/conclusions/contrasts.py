@@ -1,7 +1,7 @@
 """Decides whether a row of Table 3 differs from its control, by the rule of decision 0009.
 
-The rule was fixed before seeds 5 and above of scale multi30k were trained. The results of seeds 1
-to 4 had been seen before.
+The rule of decision 0009 was fixed before seeds 5 and above of scale multi30k were trained, and
+after the results of seeds 1 to 4 had been seen.
 
 A contrast compares a row of Table 3, or big, with its control, which is base and has more seeds
 than a row. The primary quantity is bits a subword on dev: log2 of each seed's perplexity, then the

@@ -66,8 +66,8 @@ class FreshContrast(NamedTuple):
 
 
 class FreshFamily(NamedTuple):
-    """Contrasts that Holm's correction treats together, and their trainings as rows of the sheet
-    (the list of trainings).
+    """A family: contrasts that Holm's correction treats together (`contrasts`), and the rows of the
+    sheet (the list of trainings) with the trainings that these contrasts need (`rows`).
     """
 
     contrasts: tuple[FreshContrast, ...]

@@ -109,7 +109,9 @@ def _finding(case: Case, cause: str, listed: Sequence[Problem]) -> Finding:
 
 
 def _order_in_cause(problem: Problem) -> int:
-    """Return a key that sorts problems with the same cause: settings before their consequences."""
+    """Return a sort key for problems with the same cause. A setting comes before the settings that
+    follow from it, such as the number of heads before d_k.
+    """
     order = ("num_heads", "d_model", "tokens_per_update", "num_scored", *RATE_QUANTITIES)
     return order.index(problem.quantity) if problem.quantity in order else len(order)
 

@@ -162,8 +162,9 @@ def curves_of_files(named_paths: Iterable[tuple[str, Path]]) -> list[Curve]:
 
 
 def _series_of_path(path: str) -> tuple[str, int | None]:
-    """Return the series and the seed of a log by its path, for a log that is not part of a scale's
-    results.
+    """Return the series (the name in the legend) and the seed of a log that is not part of a
+    scale's results. Series and seed are read from the name of the log's folder. If this name is not
+    the name of a run, the series is the path of the log and the seed is None.
 
     The folders of our runs have the run's name, which contains system, corpus and seed.
     """

@@ -22,8 +22,8 @@ MAX_NAMED = 3  # trainings or systems in a list
 
 
 def number(value: float | None) -> str:
-    """Return a number as text with two or three digits, but always with all digits before the
-    decimal point. Return a dash if the number is None.
+    """Return a number as text: a whole number from 100 on, one decimal from 1 to 100, and two
+    significant digits below 1. Return a dash if the number is None.
     """
     if value is None:
         return "-"

@@ -276,8 +276,10 @@ def _printed_testset(testset: str) -> str:
 
 
 def _find_gaps(question: Question, folder: Path) -> tuple[list[PublishedGap], list[PublishedGap]]:
-    """Return two lists of gaps: the gaps that make the range, and the other gaps. Every gap is a
-    difference to the definition of the reported BLEU.
+    """Return the published differences (gaps) between other definitions of BLEU and the definition
+    of the reported BLEU, in two lists. The first list has the gaps from which the range of the
+    paper's number in the reported definition is computed. The second list has the gaps that are
+    shown, but not used for this range.
 
     A gap on the full newstest2014 is also used for the filtered newstest2014, and the reverse,
     because the BLEUs on the two sets differ by less than the gaps.

@@ -113,8 +113,8 @@ def _transformer_multiplications(
 
 def _lstm_multiplications(training: TrainingSpec, lengths: SentenceLengths) -> tuple[float, float]:
     """Return the multiplications in fairseq's model `lstm` for one source token and for one target
-    token. Each LSTM layer has four gates, which read the input and the state. Attention is computed
-    once for each target token.
+    token. Each LSTM layer has four gates, which read the input and the state. The model `lstm`
+    computes its attention once for each target token.
     """
     width, state = training.d_model, training.d_ff
     # Layers above the first read a state of the layer below, and their own state.

@@ -422,8 +422,8 @@ class EvaluationsRecord(Record, frozen=True, kw_only=True, tag="EvaluationsRecor
 
 
 class BaselineRecords(Record, frozen=True, kw_only=True, tag="BaselineRecords"):
-    """The record of the verb baselines: scores of translations made without training, which a
-    trained system must beat.
+    """The record of the command `aiayn baselines`: scores of translations that were made without a
+    trained model. The scores of a trained model must be better.
     """
 
     corpus: str

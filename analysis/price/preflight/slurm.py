@@ -127,9 +127,11 @@ def _in_own_words(answer: str) -> str:
 
 
 def preflight_request(experiment: Experiment, cluster: ClusterSpec) -> TrainingRequest:
-    """Return a request to train the config's first system, without data and code.
+    """Return a request to train the config's first system. In this request the paths of the data
+    and the commit of the code are empty.
 
-    Data and code are not needed, because the sbatch file depends on the cluster, not on the data.
+    The request is only used to write the sbatch file, which depends on the cluster and not on the
+    data or the code.
     """
     system = next(iter(experiment.system_by_name.values()))
     run_folder = Path(experiment.scale.runs_folder).absolute() / "preflight"

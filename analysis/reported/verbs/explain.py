@@ -1,5 +1,5 @@
-"""Explain what a BLEU means next to the paper's: a single number by published numbers, several
-seeds by a verdict.
+"""Explain what a BLEU means next to the paper's. A single BLEU is explained by published numbers,
+and the BLEUs of several seeds by a verdict.
 
 For a single BLEU, the answer is the paper's number in the same definition, published numbers near
 yours, and what to check next. The answer uses only published numbers, each with its source. Your

@@ -302,8 +302,8 @@ def _make(stage: _EvaluationStage, word: str) -> None:
 @contextlib.contextmanager
 def _noted(message_by_word: dict[str, str], words: Sequence[str]) -> Iterator[None]:
     """Catch an error that is raised in the with block, log it, and store its message for each
-    evaluation in `words`, such as `last5/demo_test`. The caller can then go on with the other
-    evaluations.
+    evaluation in `words`, such as `last5/demo_test`. After an error in the with block, the other
+    evaluations can still be made.
 
     An error about a package that is not installed is not caught, because `aiayn` prints which
     package to install.

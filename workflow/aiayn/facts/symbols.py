@@ -75,8 +75,9 @@ SYMBOL_RULES = {
 
 
 def symbols_of_spec(training: TrainingSpec) -> Symbols:
-    """Return the values of the paper's symbols that the log of a system's training must have, with
-    the symbols' names in `symbols_of_arguments`.
+    """Return the values of the paper's symbols, such as d_model, that a log must contain if the
+    system was trained with these settings. The keys are the names of the symbols, as in
+    `symbols_of_arguments`.
     """
     symbols: Symbols = {
         name: value for name in SYMBOL_RULES if (value := getattr(training, name, None)) is not None

@@ -65,8 +65,8 @@ def judge(
             )
 
     def first_number(problem: Problem) -> int:
-        """Return the position in `numbers` of the first number that a problem keeps
-        out of the row.
+        """Return the position in `numbers` of the first number (such as the BLEU) that must not be
+        entered in the table row because of a problem. Return the length of `numbers` for a note.
         """
         return numbers.index(problem.keeps_out[0]) if problem.keeps_out else len(numbers)
 

@@ -50,8 +50,8 @@ class LocalLauncher(Launcher):
         job.
 
         If this machine has GPUs, each rank gets a GPU that no other run uses. Ctrl-C in the
-        terminal reaches only the driver. The driver then sends TERM to the job, so that the job can
-        save a checkpoint.
+        terminal reaches only the driver, not the job. When the driver gets Ctrl-C, it sends TERM to
+        the job, so that the job can save a checkpoint.
 
         Raises:
             SubmissionError: if too few GPUs are free now.

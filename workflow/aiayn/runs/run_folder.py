@@ -324,7 +324,9 @@ class RunFolder:
 def job_without_attempt(
     events: Sequence[Event], jobs: Sequence[SubmittedJob]
 ) -> SubmittedJob | None:
-    """Return the newest job if it was submitted after the newest attempt began, otherwise None."""
+    """Return the newest job of a run, or None if an attempt (a start of the training) began after
+    this job was submitted.
+    """
     if not jobs:
         return None
     newest = next((event for event in reversed(events) if isinstance(event, Started)), None)

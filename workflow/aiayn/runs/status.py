@@ -318,7 +318,9 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def newer_job(self) -> SubmittedJob | None:
-        """The newest job if it was submitted after the newest attempt began, otherwise None."""
+        """The newest job of the run, or None if an attempt (a start of the training) began after
+        this job was submitted.
+        """
         return job_without_attempt(self.events, self.jobs)
 
     @property

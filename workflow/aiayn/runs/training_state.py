@@ -2,8 +2,8 @@
 the training or from the state of its run.
 
 A training is identified by its corpus, system and seed. A training that has a record is finished.
-For a training without a record `aiayn.runs.status` determines the state, so `aiayn status` and the
-tables agree.
+If a training does not have a record, `aiayn.runs.status` determines its state. The command `aiayn
+status` uses the same module, so it shows the same state as the tables.
 """
 
 from collections.abc import Mapping

@@ -103,10 +103,10 @@ class WorkflowProgress:
             self._write("interrupted; the same command resumes it\n")
 
     def look(self, now: float) -> tuple[list[str], list[int]]:
-        """Return a line of text for each running job, and a number for each running job. For a
-        training the number is how many tenths of its updates are done. For any other job the number
-        is how many half minutes the job has run. The progress is printed again only if a number has
-        changed.
+        """Return two lists with an entry for each running job: a line of text, and the progress of
+        the job as a whole number. The progress of a training is how many tenths of its updates are
+        done. The progress of any other job is how many half minutes the job has run. The lines of
+        text are printed again only if the progress of a job has changed.
         """
         lines, tenths = [], []
         # A copy, because the thread that logs adds and removes jobs meanwhile.

@@ -103,11 +103,11 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     The verdict by an earlier rule, which always used the sd over all systems, is
     `outcome_by_pooled_sd` (None if no rule was applied). The field `largest_equivalent_difference`
     is the largest difference with which these seeds would still give REPRODUCED (None if no
-    difference would). The field `num_seeds_to_decide` is the total number of seeds that would give
-    a verdict other than UNDECIDED if mean and sd did not change (None if even MAX_SEEDS_ADVISED
-    seeds would not). The 95 % interval for a further run of ours, in BLEU, is
-    `prediction_interval`, and half its width is `prediction_half_width`. The interval and its half
-    width are None if no sd is known or if the numbers are not comparable.
+    difference would). The field `num_seeds_to_decide` is the total number of seeds with which the
+    outcome would be REPRODUCED or NOT REPRODUCED if mean and sd did not change (None if more than
+    MAX_SEEDS_ADVISED seeds would be needed). The 95 % interval for a further run of ours, in BLEU,
+    is `prediction_interval`, and half its width is `prediction_half_width`. The interval and its
+    half width are None if no sd is known or if the numbers are not comparable.
     """
 
     outcome: Outcome

@@ -108,7 +108,8 @@ class SystemSpec(Spec, frozen=True, kw_only=True):
     A system takes all keys that are not in its own file from the system in the key `inherits`.
     Usually 1 to 3 keys of a system differ. A system can continue the trainings of the system in the
     key `begins_from`: each training starts at the last checkpoint of the other system's training
-    with the same seed. Two such systems may differ in the number of updates only, otherwise the
+    with the same seed. Only the number of updates may differ between the training settings of a
+    system and of the system in its key `begins_from`. If a different training setting differs, the
     training stops with an error at its start. The learning rate of equation (3) does not depend on
     the total number of updates, so the weights after a training in two parts equal the weights
     after a training in one part.

@@ -264,7 +264,7 @@ def _optimiser_flags(training: TrainingSpec) -> list[str]:
 
 def _batch_flags(training: TrainingSpec, *, num_ranks: int, device: str) -> list[str]:
     """Return the flags of batches and data loading. With these flags, an update has
-    `batches_per_update` batches on any number of ranks (processes).
+    `batches_per_update` batches in total, however many ranks (processes) share them.
 
     If there are more ranks than batches, several ranks share each batch
     (`AiaynTranslationTask.get_batch_iterator`). In a training on a GPU, separate data loader

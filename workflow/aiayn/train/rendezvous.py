@@ -50,8 +50,9 @@ _PEER_LOSS_WORDS = (
 
 
 class PeerLossError(RuntimeError):
-    """Raised if the process of a different rank has most likely ended. `is_peer_loss` recognises
-    this error, and the errors that gloo and NCCL raise in this case.
+    """Raised if the process of a different rank has most likely ended. `is_peer_loss` recognises a
+    PeerLossError, and also the errors that gloo and NCCL raise if the process of a different rank
+    has ended.
     """
 
 

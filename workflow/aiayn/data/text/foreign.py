@@ -22,11 +22,11 @@ def foreign_splitter(
     people, and a description of the function.
 
     BPE codes of subword-nmt and fastBPE are applied to tokens of Moses' tokenizer. A sentencepiece
-    model is applied to the plain text. The argument `symbols` is the dictionary of the translation
-    model. If the dictionary contains the token for a split hyphen (`@-@`), Moses' tokenizer splits
-    hyphens (option -a). If the dictionary does not contain the apostrophe U+2019, this apostrophe
-    is first replaced by the ASCII apostrophe. If the text is already tokenised (`is_tokenised`), it
-    is not tokenised again.
+    model is applied to text that is not tokenised. The argument `symbols` is the dictionary of the
+    translation model. If the dictionary contains the token for a split hyphen (`@-@`), Moses'
+    tokenizer splits hyphens (option -a). If the dictionary does not contain the apostrophe U+2019,
+    this apostrophe is first replaced by the ASCII apostrophe. If the text is already tokenised
+    (`is_tokenised`), it is not tokenised again.
 
     Raises:
         CorpusError: if the file at `codes_path` is absent, or if it contains neither BPE codes nor

@@ -300,7 +300,7 @@ def sample_lines(
 
 def learn_pieces(lines: Iterable[str], spec: SubwordSpec, origin: str) -> bytes:
     """Learn a BPE model with sentencepiece from lines, and return the content of the model file.
-    The same lines give the same bytes.
+    The same lines and the same `spec` always give a model file with the same bytes.
 
     Raises:
         ConfigError: if the lines have too few subwords to fill the vocabulary, or more different
