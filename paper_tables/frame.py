@@ -193,7 +193,9 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @functools.cached_property
     def judged(self) -> list[PrintedCell]:
-        """The cells with a BLEU of the paper. The rule for verdicts applies only to these cells."""
+        """The cells with a BLEU of the paper. The rule for verdicts applies only to cells with a
+        BLEU.
+        """
         return [cell for cell in self.cells if is_bleu(cell.metric)]
 
     @functools.cached_property

@@ -3,8 +3,9 @@ seeds.
 
 `published/public_seeds.csv` has a line for each run of AlgoPerf and of MLPerf, and for each
 published mean over seeds. `published/README.md` describes the file and its sources. The public
-scores do not enter a verdict, because their systems and definitions differ from the paper's. They
-only tell how many seeds a verdict would need if our own standard deviation is unknown.
+scores do not enter a verdict, because their systems and definitions differ from the paper's. The
+public scores only tell how many seeds a verdict would need if our own standard deviation is
+unknown.
 """
 
 import functools
@@ -122,7 +123,8 @@ def seed_noise(source: str) -> SeedNoise:
     All runs of MLPerf count. A run of AlgoPerf counts if it ended at exactly FULL_UPDATES updates
     and if the model learned. A run that stopped earlier, at a target or at the time limit, does not
     count, because its score depends on when it stopped. A setting of AlgoPerf counts if it has
-    MIN_RUNS runs that count. The rule which runs count was written after the scores had been seen.
+    MIN_RUNS runs that count. The conditions for which runs and settings count were written after
+    the scores had been seen.
     """
     runs_by_setting: dict[str, list[PublicSeed]] = {}
     for line in read_public_seeds():

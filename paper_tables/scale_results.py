@@ -4,8 +4,8 @@ The sheet of the scale's config is the list of its trainings. If there is no con
 that are laid out like `results/`), the sheets next to the results list the trainings, and the
 settings of the systems come from the records of their runs, so a later edit of a system's file does
 not matter. A score is used only if its translations, plain or packed, are next to the record of the
-decoding and have the SHA-256 in the record of the score. Scores without such translations are left
-out, and a message lists their records.
+decoding and have the SHA-256 in the record of the score. A score is left out if its translations
+are missing or changed, and a message lists its record.
 """
 
 import logging
@@ -120,9 +120,9 @@ def gather_results(
         TableError: if a record is missing, or if a training has a different spec (not with
             `so_far`).
         RecordError: if a record is truncated, or if it was made from a different run than the
-            record of its training (with `so_far` such a record is skipped).
+            record of its training (with `so_far` this record is skipped).
         CorpusError: if a record differs from the list of its training's evaluations (not with
-            `so_far`). Results of earlier versions of `aiayn` have no such list.
+            `so_far`). Results of earlier versions of `aiayn` do not have a list of evaluations.
     """
     experiment = read_experiment(scale, config_folder)
     # All paths are checked before any content is read. A missing record is the usual reason to

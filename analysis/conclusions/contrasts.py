@@ -24,24 +24,24 @@ by this rule:
 | too close to call | anything else | anything else |
 
 Each call has a p-value. The p-value of a direction is the two-sided p-value of no difference. The
-p-value of an equivalence is from the two one-sided tests if abs(d) is within the margin. Otherwise
-it is the two-sided p-value of a difference within the margin. Holm's correction is applied to all
-primary contrasts together. A second column of the table has the calls after this correction (Holm
-1979): if the corrected p-value is not below 0.05, the call is *too close to call*. A primary
-contrast (in bits, with a conclusion in the paper's text) is decided if its call is *holds here* or
-*reversed*. If half of a row's 95 % interval, from the pooled sd, is larger than MAX_REACH_BITS, all
-rows get a third seed.
+p-value of an equivalence is from the two one-sided tests if abs(d) is within the margin. If abs(d)
+is above the margin, the p-value of an equivalence is the two-sided p-value of a difference within
+the margin. Holm's correction is applied to all primary contrasts together. A second column of the
+table has the calls after this correction (Holm 1979): if the corrected p-value is not below 0.05,
+the call is *too close to call*. A primary contrast (in bits, with a conclusion in the paper's text)
+is decided if its call is *holds here* or *reversed*. If half of a row's 95 % interval, from the
+pooled sd, is larger than MAX_REACH_BITS, all rows get a third seed.
 
 A model with normalisation after each sub-layer (post-norm) may fail to start to learn, or start
 late. Until a model starts to learn, its cross-attention gives all source tokens the same weight. A
 run *did not start* if the head with the lowest entropy in every decoder layer has an entropy over
 log S above 0.98 (S source tokens), and if making all its weights of cross-attention equal costs
 less than 0.05 bits a subword. A row of Table 3 with a seed that did not start is marked and gets no
-call. The difference of such a row, and the sd, are computed from the runs that started. If any run
-did not start, a further column of the table has the calls over all runs, with the sd over all runs.
-If a seed of the control did not start, no row gets a call, and a different scale must be chosen. A
-run *started late* if its first validation below STARTED_BITS came after 30 % of the updates, or
-never. Runs that started late count like others, and are marked.
+call. If a seed of a row did not start, the row's difference and the sd are computed from the runs
+that started. If any run did not start, a further column of the table has the calls over all runs,
+with the sd over all runs. If a seed of the control did not start, no row gets a call, and a
+different scale must be chosen. A run *started late* if its first validation below STARTED_BITS came
+after 30 % of the updates, or never. Runs that started late count like others, and are marked.
 
 The learning rate of equation (3) does not depend on the total number of updates, so the first part
 of a run is the same as a shorter run. The difference of two systems is shown after 60, 80 and 100 %
@@ -154,7 +154,8 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def slope_at_end(self) -> float | None:
         """The least-squares slope of the validation curve over the last 40 % of the updates, in
-        bits per whole run. None if fewer than three validations are in this part.
+        bits per whole run. None if fewer than three validations are in the last 40 % of the
+        updates.
         """
         late_shares, late_bits = [], []
         for update, bits in self.bits_by_update.items():
@@ -275,8 +276,8 @@ def started_runs(runs: Sequence[SeedRun]) -> list[SeedRun]:
 def known_values(
     runs: Iterable[SeedRun], value_of: Callable[[SeedRun], float | None]
 ) -> list[float]:
-    """Return the value that `value_of` computes for each run of a system. The list is empty if any
-    run lacks this value.
+    """Return the value that `value_of` computes for each run of a system. The list is empty if the
+    value of any run is None.
     """
     # If a value is missing, a mean over some of the seeds would be compared with a mean over all
     # seeds.

@@ -408,7 +408,7 @@ def read_seconds_an_update(path: Path = SECONDS_PATH) -> dict[str, list[float]]:
 
 def better_rate_sentence(probes: RateProbes | None) -> str:
     """Return a sentence if base was better with a different learning rate than equation (3)'s, by
-    more than BETTER_RATE_BITS. Return '' otherwise.
+    more than BETTER_RATE_BITS. Return '' if base was not better with a different learning rate.
 
     The result is also '' if there is no short trial training of base at equation (3)'s learning
     rate to compare with.

@@ -148,7 +148,7 @@ def _write_vocabularies(task: Any, folder: Path) -> dict[str, str]:
 
 def _copy_subword_models(finished: FinishedRun, folder: Path) -> dict[str, str]:
     """Copy the models that split text into subwords. A corpus that is published already segmented
-    does not have such models.
+    does not have subword models.
     """
     path_by_language = finished.segmented.model_path_by_language if finished.segmented else {}
     file_by_language = {}

@@ -113,7 +113,7 @@ def pack_scale(
     Raises:
         RecordError: if no run is finished, if a log or a list of attempts is missing, if scores
             were computed from different translations, if a model's corpus lacks a NOTICE, or if the
-            folder would be larger than `max_bytes`. After such an error the old pack is unchanged.
+            folder would be larger than `max_bytes`. After a RecordError the old pack is unchanged.
         StateError: if a folder with the name of the pack exists and is not a pack.
     """
     target = output_folder / scale.scale
@@ -163,8 +163,8 @@ def pack_scale(
 
 
 def _replace_folder(target: Path, new: Path, before: Path) -> None:
-    """Move the folder `target` to `before`, and the folder `new` to `target`. If this fails, the
-    old folder is moved back to `target`.
+    """Move the folder `target` to `before`, and the folder `new` to `target`. If one of the two
+    moves fails, the old folder is moved back to `target`.
     """
     try:
         if target.exists():
@@ -211,8 +211,8 @@ def _missing(results: ScaleResults) -> list[TrainingKey]:
 def _has_same_data(results: ScaleResults, earlier_folder: Path, corpus: str) -> bool:
     """Return whether the runs of an earlier pack used the same data-bin as the results folder.
 
-    Return False if the pack has no record of its data-bin, and else True if the results folder has
-    no such record.
+    Return False if the pack has no record of its data-bin. Return True if only the results folder
+    has no record of the data-bin.
     """
     path = corpus_record(earlier_folder, results.experiment.scale.scale, "binarize", corpus)
     if not exists(path):

@@ -2,7 +2,7 @@
 command is `python -m analysis.packs.page FOLDER`.
 
 The page is one file that can be downloaded and opened. The page is made only from the files of the
-pack. It does not link to other files, and it does not contain the time or the commit at which it
+pack. The page does not link to other files, and does not contain the time or the commit at which it
 was made.
 """
 

@@ -53,7 +53,8 @@ class PlanRow(msgspec.Struct, frozen=True, kw_only=True):
 
     `cost` is for all seeds, and None if no hours are predicted. `speed`, the fields in bytes and
     `counted_flops` (the operations of all updates) are for one training. `refusal` says why `aiayn
-    train` would refuse to train the system on this machine. It is '' if the system can be trained.
+    train` would refuse to train the system on this machine. `refusal` is '' if the system can be
+    trained.
     """
 
     corpus: str

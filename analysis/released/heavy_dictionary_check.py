@@ -2,9 +2,9 @@
 model was trained.
 
 With a wrong dictionary, the indices of symbols do not have the meanings that they had in training.
-Most often, a wrong dictionary was made a second time from the same text. In such a dictionary
-symbols with a unique count keep their indices, but symbols with equal counts change places. (Since
-April 2019, fairseq has a fixed order for symbols with equal counts.)
+Most often, a wrong dictionary was made a second time from the same text. In a dictionary that was
+made a second time, symbols with a unique count keep their indices, but symbols with equal counts
+change places. (Since April 2019, fairseq has a fixed order for symbols with equal counts.)
 
 With references the model's loss is compared with two other losses on the same text: the loss of a
 unigram model, and the model's own loss with a shuffled dictionary. In a second test the dictionary

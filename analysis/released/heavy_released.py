@@ -261,7 +261,7 @@ def check_numbers(
     published for this model.
 
     Raises:
-        CorpusError: if a number differs. The error contains the first such number.
+        CorpusError: if a number differs. The error contains the first number that differs.
     """
     languages = released.language_pair.split("-")
     dictionaries = [read_dictionary(folder / f"model/dict.{name}.txt") for name in languages]

@@ -154,8 +154,8 @@ def explain(
 ) -> Explanation:
     """Return how published numbers explain a BLEU (in percent) of a system of the paper.
 
-    Without a `metric` the reported BLEU is assumed to be in the definition of the paper's number. A
-    caveat in the answer says so.
+    Without a `metric` the reported BLEU is assumed to be in the definition of the paper's number,
+    and a caveat in the answer states this assumption.
 
     Raises:
         UsageError: if the name of a system, test set or definition is unknown (the error gives the

@@ -2,8 +2,8 @@
 
 Each output format has one template in `paper_tables/templates/`. Templates neither compute nor
 round, because the cells of a table already contain the final text. The names of runs and systems
-come from other people's files and may contain markup and control characters. Jinja2 escapes such
-names for HTML, and the filters below escape them for Markdown and LaTeX.
+come from other people's files and may contain markup and control characters. Jinja2 escapes names
+of runs and systems for HTML, and the filters below escape them for Markdown and LaTeX.
 """
 
 import itertools

@@ -147,8 +147,8 @@ def checkpoint_bytes(num_parameters: int, *, has_optimizer: bool) -> int:
 
 
 def target_tokens_per_full_update(training: TrainingSpec) -> int:
-    """Return the largest possible number of target tokens in one update. This number is reached if
-    every batch of the update is full.
+    """Return the largest possible number of target tokens in one update, which is reached if every
+    batch of the update is full.
     """
     return training.max_tokens_per_batch * training.batches_per_update
 

@@ -16,7 +16,8 @@ def did_you_mean(
     unknown: str, candidates: Iterable[str], otherwise: str = "", *, most: int = 1
 ) -> str:
     """Return the question "did you mean ...?" with the names in `candidates` that begin with the
-    unknown name or are similar to it. If there are no such names, return `otherwise`.
+    unknown name or are similar to it. Return `otherwise` if no candidate is similar to the unknown
+    name.
     """
     names = list(candidates)
     # A beginning is tried first: `news` is not similar enough to `newstest2014` for difflib.
@@ -51,8 +52,8 @@ def require_no_password(text: str, location: str) -> None:
 
 
 class AiaynError(Exception):
-    """The base class of all errors that are caused by the input or by a failed check. After such an
-    error the command exits with `exit_code`.
+    """The base class of all errors that are caused by the input or by a failed check. A command
+    that ends with an AiaynError exits with the error's `exit_code`.
     """
 
     exit_code = 1
@@ -140,8 +141,8 @@ def one_sentence(path: Path | str, expected: str) -> Iterator[None]:
     name.
 
     Raises:
-        FileError: if the with block raises an error in FOREIGN_ERRORS. The message contains this
-            error and `expected`.
+        FileError: if the with block raises an error in FOREIGN_ERRORS. The message of the FileError
+            contains the original error and `expected`.
     """
     try:
         yield

@@ -77,8 +77,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     baselines: list[tuple[str, str]]
 
     def num_models(self, corpus: str, system: str) -> int:
-        """Return how many model checkpoints the trainings of a system on a corpus keep. This number
-        is the largest number of checkpoints that an evaluation averages, such as 20 for big.
+        """Return how many model checkpoints the trainings of a system on a corpus keep. A training
+        keeps as many checkpoints as its largest average needs, such as 20 for big.
         """
         own_evaluations = (e for e in self.evaluations if (e.corpus, e.system) == (corpus, system))
         return max(num_averaged(evaluation.average) for evaluation in own_evaluations)
@@ -118,15 +118,15 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @functools.cached_property
     def later_trainings(self) -> frozenset[TrainingKey]:
         """The trainings that only decisions require, and no table. The rows of the paper's tables,
-        the conclusions and the verdicts ignore these trainings.
+        the conclusions and the verdicts ignore trainings that only decisions require.
         """
         return frozenset(list_trainings(row for row in self.rows if row.is_later))
 
     @property
     def corpus_by_pair(self) -> dict[str, str]:
-        """The corpus that the paper's tables use for each language pair. This corpus is the first
-        corpus in the sheet that is not used for replications (repetitions of numbers that others
-        published).
+        """The corpus that the paper's tables use for each language pair. The corpus for a language
+        pair is the first corpus in the sheet with this pair that is not used for replications
+        (repetitions of numbers that others published).
         """
         corpus_by_pair: dict[str, str] = {}
         for row in self.rows:

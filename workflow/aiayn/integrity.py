@@ -1,7 +1,7 @@
 """Compares the files of a results folder, runs folder or pack (archive of finished runs) with the
 SHA-256 in their records.
 
-This check is needed because Snakemake compares the times of files, and never their content. A
+The comparison is needed because Snakemake compares the times of files, and never their content. A
 record has the SHA-256 of its own lines and of the files that its stage wrote. For a checkpoint, the
 SHA-256 is computed from the tensors. A record that an earlier version wrote does not have the
 SHA-256 of its own lines, but most records contain the SHA-256 of the records that their stage read.

@@ -157,8 +157,7 @@ def walk(
     folder: Path, on_error: Callable[[OSError], None], *, follows_links: bool
 ) -> Iterator[tuple[Path, list[str], list[str]]]:
     """Yield each folder below a folder, with the names of its folders and of its files. As in
-    `os.walk`, the caller may remove names from the list of folders, and these folders are then
-    skipped.
+    `os.walk`, a folder is skipped if the caller removes its name from the list of folders.
     """
     try:
         names = list_names(folder)
@@ -197,7 +196,7 @@ def glob(folder: Path, pattern: str) -> list[Path]:
 
 def find_packed(path: Path) -> Path | None:
     """Return the path of a file or, if it is missing, the path of the same file with the ending
-    `.gz` or `.xz`. Return None if all of these files are missing.
+    `.gz` or `.xz`. Return None if neither the file nor a compressed file exists.
     """
     for suffix in ("", *PACKED_SUFFIXES):
         candidate = path.with_name(path.name + suffix)

@@ -19,8 +19,8 @@ class _Stream:
     line of its own. Errors are ignored, because the program that reads a pipe (`| tee`) may have
     ended.
 
-    The progress bar that tqdm draws before the first unit is done is not written to a log file.
-    This bar is recognised by the rate `?`.
+    The progress bar that tqdm draws before the first unit is done is not written to a log file. The
+    first bar is recognised by its rate, `?`.
     """
 
     def __init__(self) -> None:

@@ -62,8 +62,8 @@ class Record(
 
 
 class TextPair(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One text file for each of two languages. Both files have `num_lines` lines, and lines with
-    the same number are translations of each other.
+    """One text file for each of two languages. Each of the two files has `num_lines` lines, and
+    lines with the same number are translations of each other.
     """
 
     path_by_language: dict[str, Path]
@@ -363,10 +363,10 @@ class PerplexityRecord(Record, frozen=True, kw_only=True, tag="PerplexityRecord"
     the target lines in the form that `aiayn decode` writes: plain text, or tokens if the text was
     published tokenised. `cross_attention_entropy` has one value for each decoder layer and head:
     the entropy of the attention weights divided by log S, for S source tokens with end of sentence,
-    averaged over the target tokens. This value is 1 if all source tokens have equal weights.
-    `bits_lost_uniform` is the increase of the loss, in bits per subword, if all weights of the
-    cross-attention are made equal. `cross_attention_entropy` and `bits_lost_uniform` are None for a
-    model whose cross-attention does not have heads.
+    averaged over the target tokens. The entropy divided by log S is 1 if all source tokens have
+    equal weights. `bits_lost_uniform` is the increase of the loss, in bits per subword, if all
+    weights of the cross-attention are made equal. `cross_attention_entropy` and `bits_lost_uniform`
+    are None for a model whose cross-attention does not have heads.
     """
 
     run: str
@@ -414,7 +414,8 @@ class EvaluationsRecord(Record, frozen=True, kw_only=True, tag="EvaluationsRecor
     """The record of the verb evaluations: the paths of all records of a training's evaluations, and
     their SHA-256.
 
-    This record is written last. If this record exists, all records that it lists exist.
+    An EvaluationsRecord is written after all records that it lists, so these records exist if the
+    list exists.
     """
 
     run: str

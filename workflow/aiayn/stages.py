@@ -2,8 +2,8 @@
 
 Snakemake does not notice when a module changes that a rule calls through its `shell:` command. So
 the `params` of each rule contain the version number of its stage. Raise the version number when a
-change of the code changes the output of the stage. Snakemake then runs the stage and all later
-stages again.
+change of the code changes the output of the stage. After a version number has changed, Snakemake
+runs the stage and all later stages again.
 """
 
 STAGE_VERSIONS = {

@@ -160,8 +160,8 @@ def lay_out_conclusions(frame: Frame) -> Table:
 def _words_field(
     name: str, heading: str, words_of: Callable[[PrintedContrast, Contrast], str]
 ) -> Field[PrintedContrast]:
-    """Return a column with text about our difference of each contrast. A cell is blank if there is
-    no such difference, or if `words_of` returns ''.
+    """Return a column with text about our difference of each contrast. A cell is blank if the
+    contrast has no difference of ours, or if `words_of` returns ''.
     """
 
     def words(contrast: PrintedContrast) -> str:
@@ -310,7 +310,8 @@ def _call_cell(contrast: PrintedContrast) -> Cell | None:
     """Return the cell with the call, the answer by decision 0009's rule.
 
     If the call is "too close", the cell also says whether the paper's difference is smaller than
-    half of our 95 % interval. Less than half of such experiments would find so small a difference.
+    half of our 95 % interval. Less than half of all experiments with our numbers of seeds would
+    find a difference that is smaller than half of the 95 % interval.
     """
     ours = contrast.ours
     if ours is None:

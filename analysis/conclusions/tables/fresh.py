@@ -177,7 +177,8 @@ def lay_out_recurrence(frame: Frame) -> Table | None:
 
 def lay_out_model_readings(frame: Frame) -> Table | None:
     """Return the table that compares other interpretations of the paper's model with base. Return
-    None if no such interpretation was trained with a fresh seed.
+    None if none of the interpretations was trained with a fresh seed (a seed that was not used
+    before decision 0013).
     """
     runs = _runs_of(frame, MODEL_READINGS)
     if not runs:
@@ -292,7 +293,7 @@ def _earlier_field(
 
 def _runs_of(frame: Frame, family: FreshFamily) -> dict[str, list[SeedRun]]:
     """Return the runs with fresh seeds of all systems. The result is empty if no system of the
-    family, apart from base, has such a run.
+    family, apart from base, has a run with a fresh seed.
     """
     # All systems in this decision are of scale multi30k. A different scale has none of the tables.
     if frame.scale != SCALE:

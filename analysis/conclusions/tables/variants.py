@@ -190,7 +190,7 @@ def lay_out_architectures(frame: Frame) -> Table:
 def _compared_with_base(frame: Frame, table: str) -> list[_ComparedVariant]:
     """Return base, and then each system that the sheet (the list of trainings) lists for a table.
 
-    The list is empty if the sheet lists no such system, or if base is not run.
+    The list is empty if the sheet lists no system for the table, or if base is not run.
     """
     base, systems = frame.compared(REFERENCE_SYSTEM), systems_asked_by(table, frame.rows)
     if not systems or (base, "steps") not in frame.numbers:

@@ -2,9 +2,9 @@
 space, versions.
 
 Without --launcher, Slurm is checked at the paper's scale or if a cluster is selected (--cluster,
---config cluster=NAME). Otherwise this machine is checked. `sbatch --test-only` asks Slurm whether
-it accepts a training, as in the cluster file, and one CPU job, with the default resources of the
-Snakemake profile.
+--config cluster=NAME). If Slurm is not checked, this machine is checked. `sbatch --test-only` asks
+Slurm whether it accepts a training, as in the cluster file, and one CPU job, with the default
+resources of the Snakemake profile.
 
 Each check prints OK, WARN or FAIL, what the check found, and what to do next. Nothing is
 downloaded, written or submitted, except the job of --train and its folder in the runs folder. The

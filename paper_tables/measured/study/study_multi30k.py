@@ -285,7 +285,7 @@ def make_readings(frame: Frame, rows: Sequence[str]) -> list[Reading]:
 
 def _reading_at_horizon(frame: Frame, rows: Sequence[str]) -> Reading:
     """Return the reading (analysis) after 16,000 updates, for the rows with a run of this length.
-    The reading is empty if base has no such run.
+    The reading is empty if base has no run of 16,000 updates.
     """
     estimates: dict[str, Estimate] = {}
     dev_bits = f"bits_{dev_and_further(frame)[0]}"

@@ -1,5 +1,5 @@
 """Average the weights of the last N checkpoints of a finished training (section 6.1: 5 for base, 20
-for big). These checkpoints contain only the model.
+for big). The checkpoints that are averaged contain only the model.
 """
 
 from pathlib import Path

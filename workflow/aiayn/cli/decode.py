@@ -82,8 +82,8 @@ def decode_testset(
     """Translate a test set with an averaged checkpoint that has a record, and write the
     translations and their record.
 
-    `searched` is the name of the test set. This name may end in an alpha (`val-alpha1.4`), which
-    replaces the length penalty's alpha in `decoding`.
+    `searched` is the name of the test set, which may end in an alpha (`val-alpha1.4`) that replaces
+    the length penalty's alpha in `decoding`.
     """
     import torch
 

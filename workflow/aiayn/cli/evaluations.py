@@ -133,8 +133,8 @@ def run(args: Flags) -> None:
     Raises:
         UsageError: if an evaluation is misspelt, or --record is not the path of the list of this
             training.
-        EvaluationError: if evaluations failed. The message has the names of these evaluations. The
-            records of all other evaluations have been made.
+        EvaluationError: if evaluations failed. The message has the names of the failed evaluations.
+            The records of all other evaluations have been made.
     """
     train = read_train_record(args.train, args.runs_folder)
     # The workflow lists an evaluation with a perplexity in both flags. It is made once.
@@ -271,8 +271,8 @@ def _is_average_due(
     """Return whether an average must be made: its record is out of date, its checkpoint is absent,
     or its checkpoint is damaged and a later stage must read it.
 
-    The results may have been copied without checkpoints and runs. In such a copy an absent
-    checkpoint matters only if a stage of an evaluation must read it.
+    If the results were copied without checkpoints, an absent checkpoint matters only if a stage of
+    an evaluation must read it.
     """
     if not averaged.is_current():
         return True

@@ -7,8 +7,8 @@ file or the log of fairseq-generate. --references replaces the public references
 network. The workflow uses --decoded, --raw and --record.
 
 The text is scored as it is. A text that is not plain translated lines (subword pieces, tokens, JSON
-lines, shifted lines) would get a wrong score, so it is refused. The error message has the command
-that makes plain lines, if there is such a command. Smaller problems of the text are printed as
+lines, shifted lines) would get a wrong score, so it is refused. If a command can turn the text into
+plain lines, the error message has this command. Smaller problems of the text are printed as
 warnings.
 """
 

@@ -8,9 +8,9 @@ files that snakemake makes, so it may be used while snakemake is running.
 
 With --from-logs, the tables are made from the files in these folders and their subfolders, without
 a config, checkpoints, torch or fairseq. Runs of this project (results/, or a folder of
-paper_tables/measured/) fill the tables of their scale, in <output>/<scale>/, as in the workflow. A
-score in such a folder counts only if the translations that were scored are in the folder, too. Logs
-of other projects that use fairseq 0.9 to 0.12 are recognised, too: a training log in the format
+paper_tables/measured/) fill the tables of their scale, in <output>/<scale>/, as in the workflow.
+The score of a run counts only if the translations that were scored are in the folder, too. Logs of
+other projects that use fairseq 0.9 to 0.12 are recognised, too: a training log in the format
 simple, tqdm or json, or the output of fairseq-generate, plain, .gz or .xz. The hyper-parameters in
 the log decide in which row of a table its number is shown. A log that does not fill a cell of a
 table is listed with the reason. Examples:

@@ -1,10 +1,10 @@
 """Train one system on one corpus with one seed (section 5). If this training was interrupted,
 resume it. If this training is running already, wait for it.
 
-The folder of the run is `<runs folder>/<corpus>-<system>-seed<k>-<digest8>/`. This folder contains
-checkpoints, fairseq's JSON log and attempts.jsonl. Ctrl-C saves a checkpoint and ends the training.
-The same command resumes the training. On a cluster the job continues after this command has ended,
-and the same command waits for the job again. --dry-run does not read the data, so it works without
+The folder of the run, `<runs folder>/<corpus>-<system>-seed<k>-<digest8>/`, contains checkpoints,
+fairseq's JSON log and attempts.jsonl. Ctrl-C saves a checkpoint and ends the training. The same
+command resumes the training. On a cluster the job continues after this command has ended, and the
+same command waits for the job again. --dry-run does not read the data, so it works without
 --binarized and --record. --dry-run prints DIGEST in place of the 8 digits at the end of the run's
 name, because these digits depend on the data. Exit code 3: the run failed or was cancelled, and no
 record was written.

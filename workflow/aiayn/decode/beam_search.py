@@ -273,8 +273,8 @@ class BatchSearch:
         A sentence is done when none of its unfinished hypotheses can beat its best ended
         hypothesis. The score of an unfinished hypothesis is bounded, because its log-probability
         can only fall and its length penalty can only grow. tensor2tensor itself continues until the
-        worst of its `beam_size` best ended hypotheses cannot be beaten either. This longer search
-        can change the other hypotheses, but not the best.
+        worst of its `beam_size` best ended hypotheses cannot be beaten either. tensor2tensor's
+        longer search can change the other hypotheses of a sentence, but not the best hypothesis.
         """
         self._keep_best(candidates, is_ending_BC, step)
         # The best candidate that does not end here. Divided by the largest penalty, it is a bound.

@@ -2,9 +2,9 @@
 
 The decoder reads the reference translation as its input (teacher forcing). A post-norm model that
 has not started to learn from its source spreads its cross-attention evenly over the source tokens.
-Two numbers show such even attention. The first number is the entropy of each head's attention
-weights divided by log S, which is 1 for equal weights. The second number is by how many bits per
-subword the model becomes worse if all attention weights are made equal.
+Two numbers show whether the cross-attention is even. The first number is the entropy of each head's
+attention weights divided by log S, which is 1 for equal weights. The second number is by how many
+bits per subword the model becomes worse if all attention weights are made equal.
 
 Shapes: B sentences, S source and T target tokens, H heads, P = H d_v, M = d_model, V pieces.
 """
@@ -45,14 +45,14 @@ def perplexity(
 ) -> Measured:
     """Measure a checkpoint on a split of a data-bin.
 
-    Lines of more than 1,024 tokens are cut to that length, as in translation. The first 1,023
-    tokens of a cut line and its end of sentence count.
+    Lines of more than 1,024 tokens are cut to that length, as in translation. The perplexity of a
+    cut line is measured on its first 1,023 tokens and its end of sentence.
 
     Perplexity is exp of the mean negative log-likelihood per target token in nats. The end of
-    sentence counts as a token. This perplexity equals 2^nll_loss of fairseq's validation, which
-    uses logarithms to base 2. The model's outputs are computed with torch's fused attention
-    kernels, as in training. These kernels do not return attention weights, so the attention weights
-    are computed a second time.
+    sentence counts as a token. The perplexity equals 2^nll_loss of fairseq's validation, which uses
+    logarithms to base 2. The model's outputs are computed with torch's fused attention kernels, as
+    in training. The fused kernels do not return attention weights, so the attention weights are
+    computed a second time.
     """
     model, task = load_average(checkpoint, data_folder, device=device)
     task.load_dataset(split)

@@ -138,8 +138,8 @@ def _folders(section: Section) -> Iterator[Fact]:
 def _history(training: Training) -> list[Fact]:
     """Return facts about where the weights of a training come from. If each start of the training
     began with random weights or from a checkpoint of this training, the result has a fact `history`
-    with the value `whole`. Otherwise the result has a fact `history` for each start that began with
-    other weights, with a description of these weights. The result also contains the seed.
+    with the value `whole`. For each start that began with any other weights, the result has a fact
+    `history` that describes these weights. The result also contains the seed.
     """
     last, home = training.last, posixpath.basename(training.last.save_folder)
     faults: list[Fact] = []

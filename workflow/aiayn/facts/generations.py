@@ -243,7 +243,7 @@ def _describe(paths: Sequence[str], training: Training) -> str:
 
 def _other_place(paths: Sequence[str], training: Training) -> str:
     """If one of several checkpoints is not in the folder into which its training saved, return its
-    folder in the form ` of FOLDER`. Otherwise return ''.
+    folder in the form ` of FOLDER`. Return '' if all checkpoints are in the folder of the training.
     """
     save_folders = {save_folder for _, save_folder in training.places}
     for path in paths:

@@ -262,7 +262,8 @@ def _averagings_of(
     section: Section, model_path: str, averagings: Sequence[Section]
 ) -> list[Section]:
     """Return the averagings that wrote the checkpoint of a generation (a run of fairseq-generate).
-    If several averagings wrote a file of this name, return the nearest in the logs.
+    If several averagings wrote a file with the checkpoint's name, return the averagings that are
+    nearest to the generation in the logs.
     """
     candidates = []
     for averaging in averagings:

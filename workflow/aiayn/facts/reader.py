@@ -80,7 +80,7 @@ TEMPLATES = read_templates()
 
 
 def read_log(path: Path, name: str = "") -> LogFile:
-    """Read a log file. The facts from this file state the argument `name` as its path.
+    """Read a log file. The facts from the file have the argument `name` as their path.
 
     If the file is not a fairseq log, the result has no sections, and its field `refusal` states
     which program's log the file is, if this is known.

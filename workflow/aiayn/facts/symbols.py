@@ -138,8 +138,8 @@ def symbols_of_arguments(arguments: Mapping[str, Argument]) -> Symbols:
 
 
 def _common_value(arguments: Mapping[str, Argument], key: str) -> Argument:
-    """Return the value of one of fairseq's arguments. If it is an argument of the encoder and the
-    decoder has a different value, return both values as text.
+    """Return the value of one of fairseq's arguments. If the encoder and the decoder have different
+    values of an argument, return both values as text.
     """
     value, decoder = arguments.get(key), arguments.get(key.replace("encoder_", "decoder_"))
     if value == decoder or decoder is None:

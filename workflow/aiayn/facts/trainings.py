@@ -2,9 +2,9 @@
 systems of the paper that they are compared with.
 
 The module `join.py` joins the sections of logs (each is one run of a program) into trainings and
-generations, and adds the facts that follow from several lines. The package `aiayn.known_good` then
-adds to each training the row of the paper's table, the problems (wrong settings), and which numbers
-the tables use.
+generations, and adds the facts that follow from several lines. The package `aiayn.known_good` adds
+to each of these trainings the row of the paper's table, the problems (wrong settings), and which
+numbers the tables use.
 """
 
 from collections.abc import Mapping

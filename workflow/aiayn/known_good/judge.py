@@ -32,11 +32,12 @@ def judge(
     numbers: Sequence[str],
     rules: Mapping[str, Rule] = RULES,
 ) -> list[Problem]:
-    """Return the problems of a log: first the facts that keep numbers out of the target's table
-    row, in the order of `numbers`, then the notes.
+    """Return the problems of a log: first the facts because of which a number must be left out of
+    the target's table row, in the order of `numbers`, then the notes.
 
-    A note is an unusual value that does not keep a number out of the row: no number depends on the
-    quantity, or the value is allowed, but is not the usual value. Each fact appears once.
+    A note is an unusual value with which all numbers may still be entered in the table: no number
+    depends on the quantity, or the value is allowed, but is not the usual value. Each fact appears
+    once.
     """
     problem_by_fact: dict[tuple[str, str], Problem] = {}
     stated_quantities: set[str] = set()
@@ -112,8 +113,9 @@ def _problem(
 
 
 def find_row(facts: Sequence[Fact], targets: Sequence[Target]) -> tuple[Target | None, bool]:
-    """Return (target, True) if a training's facts fit exactly one table row. Otherwise return
-    (nearest target, False). The nearest target is the table row with the fewest mismatches.
+    """Return (target, True) if a training's facts fit exactly one table row. If the facts fit no
+    table row or several rows, return (nearest target, False). The nearest target is the table row
+    with the fewest mismatches.
     """
     # The row is found first. Whether the numbers may be entered in it is decided afterwards.
     telling = [fact for fact in facts if fact.quantity in ROW_RULES]

@@ -76,8 +76,8 @@ def _events(training: Training, root: Path) -> list[Event] | None:
 
 def _add_numbers(training: Training, events: list[Event] | None) -> None:
     """Add the code version and the numbers of a training. `events` are the recorded attempts of a
-    run of this project, or None if the log has no such record. The git commits of these attempts
-    become facts.
+    run of this project, or None if the folder of the log has no record of attempts. The git commits
+    of these attempts become facts.
     """
     last, facts = training.last, training.facts
     training.version = VERSION_BY_FORM[last.form]
@@ -128,7 +128,8 @@ def _judge_training(training: Training) -> None:
 
 def _published_speeds(training: Training) -> tuple[float, float] | None:
     """Return the slowest and the fastest published speed of the target's model on the GPU of a
-    training, at the training's precision and batch size. Return None if no such speed is published.
+    training, at the training's precision and batch size. Return None if no speed is published for
+    this model, GPU, precision and batch size.
     """
     # A published speed is for a card, a precision, a model and a batch size together.
     section = training.last
@@ -163,8 +164,8 @@ def _judge_generation(generation: Generation) -> None:
 
 
 def _compare_seeds(trainings: Sequence[Training]) -> None:
-    """Find trainings with the same seed or the same losses as a different training. Add a fact that
-    says so to each of these trainings.
+    """Add a fact to each training that has the same seed or the same losses as a different
+    training.
     """
 
     def seed_of(training: Training) -> object:

@@ -64,7 +64,7 @@ class Interruption(NotedSignal):
 
         Raises:
             KeyboardInterrupt: after the signal INT.
-            RunError: after the signal TERM or HUP. The exit code of this error is 3.
+            RunError: after the signal TERM or HUP. The exit code of a RunError is 3.
         """
         if self.signal_number is None:
             return
@@ -88,9 +88,9 @@ def drive(
 
     Raises:
         RunError: if the run failed, was stopped or cancelled, or if three jobs in a row ended
-            without a new checkpoint. After this error the exit code is 3, and no record is written.
-        KeyboardInterrupt: after Ctrl-C. A job on this machine has saved a checkpoint before this
-            error is raised. A job on a cluster continues after this error.
+            without a new checkpoint. After a RunError the exit code is 3, and no record is written.
+            KeyboardInterrupt: after Ctrl-C. A job on this machine has saved a checkpoint before the
+            KeyboardInterrupt is raised. A job on a cluster continues after the KeyboardInterrupt.
     """
     folder = request.folder
     folder.path.mkdir(parents=True, exist_ok=True)
@@ -230,8 +230,8 @@ class _Driver:
         done. `new_events` are the events that the ended job appended to attempts.jsonl.
 
         `num_without_progress` is the number of jobs in a row, up to the ended job, that did not
-        write a new checkpoint. It is 0 if the ended job wrote a checkpoint. `aiayn.runs.following`
-        decides whether a further job may be submitted.
+        write a new checkpoint. The number is 0 if the ended job wrote a new checkpoint.
+        `aiayn.runs.following` decides whether a further job may be submitted.
 
         Raises:
             RunError: if the ended job failed, or was stopped or cancelled, or if the next job would
@@ -387,7 +387,8 @@ class _Driver:
         submitted. If the queue refuses the job for a temporary reason, submit it again.
 
         If the queue does not answer a submission, the queue may have taken the job all the same. If
-        the queue then lists the job, the driver uses this job and does not submit it again.
+        the queue lists a job that it has taken without an answer, the driver uses this job and does
+        not submit a second job.
         """
         request, folder, launcher = self._request, self._folder, self._launcher
         if launcher.has_code_copies:
@@ -467,8 +468,8 @@ class _Driver:
         """Wait until the file system shows the last files that the job wrote: the end of its
         attempt and, if the run is done, the record.
 
-        The wait is limited, because rank 0 may have been killed before it could write these files.
-        If rank 0 was killed, the next job records the end of the attempt.
+        The wait has a time limit, because rank 0 may have been killed before it could write the end
+        of its attempt. If rank 0 was killed, the next job records the end of the attempt.
         """
         begin = self._clock.now()
         while not self._folder.is_done():
@@ -486,10 +487,10 @@ class _Driver:
 
         A queue may not list a running job for three reasons: Slurm's controller was killed and has
         lost a new job, the node is unreachable, or a different launcher started the job. First rank
-        0's heartbeat is watched for HEARTBEAT_TIMEOUT_SECONDS. Then `aiayn.runs.status` determines
-        the state of the run, as for the command `aiayn status`. The heartbeat is not watched if no
-        attempt is open and no lock is held, unless `may_begin` says that a job may just be
-        starting.
+        0's heartbeat is watched for HEARTBEAT_TIMEOUT_SECONDS. After the watch of the heartbeat,
+        `aiayn.runs.status` determines the state of the run, as for the command `aiayn status`. The
+        heartbeat is not watched if no attempt is open and no lock is held, unless `may_begin` says
+        that a job may just be starting.
         """
         folder = self._folder
         if folder.is_done():
@@ -551,8 +552,8 @@ class _Driver:
 
     def _pause(self, seconds: float) -> None:
         """Wait for `seconds`. If the driver gets a signal and the job can continue without the
-        driver, the driver ends at once. Otherwise the driver passes the signal on to the job, which
-        saves a checkpoint.
+        driver, the driver ends at once. If the job cannot continue without the driver, the driver
+        passes the signal on to the job, which saves a checkpoint.
         """
         self._clock.pause(seconds, self._end_if_interrupted)
 

@@ -182,8 +182,8 @@ def recover_submission(folder: RunFolder, job: str) -> None:
     job's number.
 
     Call this function if the submission was interrupted before it returned the job's number. The
-    file of the job is the newest pickle without a number in its name. A job waits for the renamed
-    file for a minute, then fails.
+    file of the job is the newest pickle without a number in its name. A job fails if the renamed
+    file does not appear within a minute.
     """
     # The name under which submitit, in the job, looks for its training.
     named_path = folder.job_files_path / f"{job}_submitted.pkl"

@@ -3,8 +3,9 @@ training) starts and watches jobs, and lists all launchers. A launcher's module 
 launcher is used.
 
 To add a launcher for a different batch system, write a package next to `launch/slurm` with three
-files (the launcher, the queue, and the functions that run inside a job). Then add a line to each of
-LAUNCHERS, _QUEUES and `aiayn.launch.job.SURROUNDINGS`. CONTRIBUTING.md has the steps.
+files (the launcher, the queue, and the functions that run inside a job). To register the new
+launcher, add a line to each of LAUNCHERS, _QUEUES and `aiayn.launch.job.SURROUNDINGS`.
+CONTRIBUTING.md has the steps.
 """
 
 from pathlib import Path

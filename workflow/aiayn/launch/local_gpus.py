@@ -2,7 +2,8 @@
 its jobs) holds a lock on one file for each GPU.
 
 The operating system frees the locks when the driver ends. If a driver is killed, its job continues
-on the GPU. So the file contains the folder of the run, which shows whether the job has ended.
+on the GPU. So the lock file of a GPU contains the folder of the run, which shows whether the job
+has ended.
 """
 
 import fcntl

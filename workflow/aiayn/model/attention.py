@@ -159,7 +159,7 @@ class MultiHeadAttention(nn.Module):
         attention weights, shape (B, H, Q, K).
 
         Keys and values are computed from `memory_BKM`. `padding_mask_BK` is True at padding tokens
-        of the memory, which are then hidden. A caller that needs the mask several times calls
+        of the memory, which get no attention. A caller that needs the mask several times calls
         `additive_mask` once and passes the result as `additive_mask_B11K`. With `is_causal`, query
         i sees the keys up to i (section 3.2.3).
         """
@@ -198,8 +198,8 @@ class MultiHeadAttention(nn.Module):
         return self.out_proj(read_BHQE.transpose(1, 2).flatten(2)), weights_BHQK
 
     def _project(self, query_BQM: Tensor, memory_BKM: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return queries, keys and values. The last dimension of each has all heads, one after the
-        other.
+        """Return queries, keys and values. The last dimension of queries, keys and values has all
+        heads, one after the other.
 
         On a GPU, projections of the same input are one product, because the time for small batches
         depends on the number of kernels. On a CPU each projection is a separate product, because

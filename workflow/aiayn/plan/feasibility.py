@@ -139,7 +139,8 @@ def check_precision(request: TrainingRequest, cluster: ClusterSpec | None = None
     training (fp32, tf32 or bf16). Return the devices.
 
     Return None if the cluster's YAML file does not contain a kind of GPU that hardware.yaml
-    describes. The job itself then checks, before it trains, whether its GPU supports the precision.
+    describes. For an unknown kind of GPU, the job itself checks before it trains whether its GPU
+    supports the precision.
 
     Raises:
         ConfigError: if the devices do not support the precision.

@@ -74,11 +74,11 @@ class LockFile:
     """A lock for file systems that do not support locks. The file `<lock>.<number>` with the
     highest number is the lock.
 
-    A process takes the lock by creating the file with the next number exclusively. So only one of
-    several processes succeeds. The lock file contains the name of the host of the process. After
-    the process has ended normally, the lock file contains `released`. If the lock file contains a
-    host, the heartbeat shows whether the process is alive. The newest lock file is never removed,
-    because two processes could then create files with the same number.
+    A process takes the lock by creating the file with the next number exclusively, so only one of
+    several processes can take the lock. The lock file contains the name of the host of the process.
+    After the process has ended normally, the lock file contains `released`. If the lock file
+    contains a host, the heartbeat shows whether the process is alive. The newest lock file is never
+    removed, because after its removal two processes could create files with the same number.
     """
 
     def __init__(self, lock_path: Path) -> None:

@@ -28,10 +28,10 @@ class LogTail(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of a run's newest attempt, from the end of its log.
 
     `update`, `loss_bits` (the loss that fairseq logs: label-smoothed, base 2) and the speeds are
-    from the newest line of statistics in the log. These values are None before the first line of
-    statistics of the attempt. A speed is a mean since the previous line of statistics, and includes
-    the time of a validation between these lines. `modified` is the time when the log last grew
-    (UTC).
+    from the newest line of statistics in the log. `update`, `loss_bits` and the speeds are None
+    before the first line of statistics of the attempt. A speed is a mean since the previous line of
+    statistics, and includes the time of a validation between these lines. `modified` is the time
+    when the log last grew (UTC).
     """
 
     modified: str

@@ -112,7 +112,7 @@ class RunFolder:
     def newest_update(self) -> int:
         """Return the update of the newest full checkpoint, or 0 if there is no checkpoint.
 
-        The next attempt resumes from this update.
+        The next attempt of the run resumes from the newest full checkpoint.
         """
         # Names sort by update. A file that is still being written has a different suffix.
         paths = list_checkpoints(self.checkpoints_path, "full")
@@ -310,8 +310,8 @@ class RunFolder:
         )
 
     def rank_zero_process(self) -> int | None:
-        """Return the process number that rank 0 wrote into its lock file. This number is valid only
-        on the machine of rank 0, while rank 0 is running.
+        """Return the process number that rank 0 wrote into its lock file. The process number is
+        valid only on the machine of rank 0, while rank 0 is running.
         """
         try:
             text = self.lock_path.read_text(encoding="utf-8")

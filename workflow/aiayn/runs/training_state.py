@@ -2,7 +2,7 @@
 the training or from the state of its run.
 
 A training is identified by its corpus, system and seed. A training that has a record is finished.
-If a training does not have a record, `aiayn.runs.status` determines its state. The command `aiayn
+If a training does not have a record, `aiayn.runs.status` determines its state. The verb `aiayn
 status` uses the same module, so it shows the same state as the tables.
 """
 

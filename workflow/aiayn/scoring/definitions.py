@@ -4,15 +4,15 @@
 - bleu_tok_moses_lc: like bleu_tok_moses, but in lower case (multi-bleu.perl -lc, ASCII letters
   only, because it reads bytes).
 - bleu_tok_compound_split: like bleu_tok_moses, with hyphenated words split in hypotheses and
-  references. This is the definition of the paper's En-De scores (2017).
+  references. The paper's En-De scores (2017) have this definition.
 - bleu_tok_compound_split_2018: like bleu_tok_compound_split, with replace-unicode-punctuation.perl
-  on the hypotheses. This is the definition of tensor2tensor (T2T) since 2018.
+  on the hypotheses. tensor2tensor (T2T) has used this definition since 2018.
 - bleu_tok_compound_split_quotes: like bleu_tok_compound_split_2018, with
-  replace-unicode-punctuation.perl also on the references, which then have plain quotes (the
-  "tweaked" reference).
+  replace-unicode-punctuation.perl also on the references, so that the references have plain quotes
+  (the "tweaked" reference).
 - bleu_fairseq: Moses' tokenizer.perl, then BLEU as fairseq-score computes it.
 - bleu_as_given: BLEU as fairseq-score computes it on the given tokens, after the marks of subwords
-  (`@@ `) were removed. This definition is for text that was published as tokens.
+  (`@@ `) were removed. bleu_as_given is for text that was published as tokens.
 - bleu_sacre_13a, bleu_sacre_13a_lc (NVIDIA's), bleu_sacre_intl, chrf: computed by sacreBLEU.
 
 To add a definition of BLEU, add an entry to `PROCEDURE_BY_METRIC`, or to

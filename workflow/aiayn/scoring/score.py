@@ -63,8 +63,8 @@ class Text:
         self._tokenized_by_treatment: dict[Treatment, list[str]] = {}
 
     def tokenized(self, treatment: Treatment) -> list[str]:
-        """Return the Moses tokens of each line, joined by blanks. Before tokenisation, punctuation
-        is replaced if `treatment` says so.
+        """Return the Moses tokens of each line, joined by blanks. With the treatment
+        `replace-unicode-punctuation`, punctuation is replaced before tokenisation.
         """
         # Several definitions differ only in what they do with the same tokens.
         if treatment not in self._tokenized_by_treatment:

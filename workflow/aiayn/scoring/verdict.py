@@ -1,12 +1,13 @@
 """Decides by a fixed rule whether the mean of our scores reproduces a BLEU printed in the paper.
 
-The rule tests equivalence within a margin of 0.5 BLEU, by two one-sided t-tests at alpha 0.05. The
-paper's number is treated as a constant, because the paper does not state a spread. A system has few
-seeds, so the standard deviation (sd) is pooled over all systems with the same scale and definition
-of BLEU. The scores of one system may vary more over its seeds than the scores of the other systems.
-The rule therefore takes the larger of the pooled sd and the system's own sd, with the degrees of
-freedom of the larger sd (decision 0014). An earlier version of the rule always took the pooled sd.
-The verdict by the earlier rule is kept as `outcome_by_pooled_sd`.
+The rule for verdicts tests equivalence within a margin of 0.5 BLEU, by two one-sided t-tests at
+alpha 0.05. The paper's number is treated as a constant, because the paper does not state a spread.
+A system has few seeds, so the standard deviation (sd) is pooled over all systems with the same
+scale and definition of BLEU. The scores of one system may vary more over its seeds than the scores
+of the other systems. The rule for verdicts therefore takes the larger of the pooled sd and the
+system's own sd, with the degrees of freedom of the larger sd (decision 0014). An earlier version of
+the rule always took the pooled sd. The verdict by the earlier rule is kept as
+`outcome_by_pooled_sd`.
 
 A verdict has three p-values. Let d be the difference between our mean and the paper's number, e the
 standard error of d, and t a Student variable with the degrees of freedom of the sd:
@@ -155,7 +156,7 @@ def pool_sd(
     seeds.
 
     The degrees of freedom are the sum of (n - 1) over the systems, for n seeds of a system. Returns
-    None if no system has 2 seeds. The caller may pass each system only once, because two
+    None if no system has 2 seeds. `values_by_system` must have each system only once, because two
     evaluations of the same trainings are not independent. Bartlett's test (equal variances) does
     not affect verdicts. Without Bartlett's test, this function takes a tenth of the time.
     """
@@ -340,8 +341,8 @@ class Corrected(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Family(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdicts of a table, corrected for the number of verdicts. The rule was applied to
-    `num_judged` verdicts.
+    """The verdicts of a table, corrected for the number of verdicts. `num_judged` is the number of
+    verdicts to which the rule of this module was applied.
 
     The probability of at least one wrong REPRODUCED in the table is `chance_wrongly_reproduced`, if
     all true differences equal the margin and the verdicts are independent. The same probability for

@@ -3,8 +3,9 @@ text, test sets and segmentation.
 
 If the text comes from published archives (kind `archives`), the corpus file has the size, checksum,
 members (files in the archive), number of lines and URLs of each archive. A number of lines that
-nobody published is null. For such an archive, the actual number of lines is recorded and logged,
-but cannot be verified. The function `aiayn.spec.system.read_corpus` reads a corpus file.
+nobody published is null. If the number of lines of an archive is null, the actual number is
+recorded and logged, but cannot be verified. The function `aiayn.spec.system.read_corpus` reads a
+corpus file.
 
 To add a corpus, write workflow/config/corpora/<name>.yaml and add rows with the corpus's name to a
 sheet (a list of trainings). The text of a corpus without the keys `clean` and `subword` must
@@ -205,7 +206,7 @@ class CorpusSpec(Spec, frozen=True, kw_only=True):
     A corpus takes all keys that are not in its own file from the corpus in the key `inherits`. The
     key `tokenise` selects Moses' tokenizer (the version before November 2018) for training text and
     test sets. A corpus without the keys `clean` and `subword` was published tokenised and segmented
-    into subwords. For such a corpus the stages clean and segment are skipped.
+    into subwords, so the stages clean and segment are skipped.
     """
 
     name: str

@@ -65,7 +65,7 @@ class SheetRow(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_later(self) -> bool:
         """Whether only decisions, and no tables, require the trainings of this row. The rows of the
-        paper's tables do not use these trainings.
+        paper's tables do not use trainings that only decisions require.
         """
         return not set(self.asked_by).intersection(TABLES)
 
@@ -205,7 +205,7 @@ def join_sheets(first: Sequence[SheetRow], second: Sequence[SheetRow]) -> list[S
 
 def _with_trainings(rows: Iterable[SheetRow], trainings: set[TrainingKey]) -> list[SheetRow]:
     """Return rows of a sheet with only those seeds whose trainings are in the set `trainings`. Rows
-    that have none of these trainings are left out.
+    without any training in the set `trainings` are left out.
     """
     kept_rows = []
     # The other columns do not depend on the seeds, so they are kept.

@@ -127,7 +127,8 @@ class Overrides(Spec, frozen=True, kw_only=True):
     """Training settings that a scale sets for all its systems. For a key with the value null, each
     system keeps its own value.
 
-    These values change the digest in a run's name, as they would if they were in the system's file.
+    The training settings of a scale change the digest in a run's name, as they would if they were
+    in the system's file.
     """
 
     updates: int | None = None

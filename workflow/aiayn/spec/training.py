@@ -111,8 +111,8 @@ class TrainingSpec(Spec, frozen=True, kw_only=True):
 
 
 class DecodingSpec(Spec, frozen=True, kw_only=True):
-    """The settings of the beam search (section 6.1). These settings do not change the digest in a
-    run's name.
+    """The settings of the beam search (section 6.1), which do not change the digest in a run's
+    name.
 
     The score by which a hypothesis of n tokens (end-of-sentence symbol included) is ranked is its
     log-probability divided by n^alpha (form `len`, as in fairseq) or by ((5 + n) / 6)^alpha (form

@@ -2,12 +2,12 @@
 
 A checkpoint file is always complete, because it is written under a different name and then renamed.
 `model_00001500.pt` contains only the model (a quarter of a GB for base). Averages are computed from
-such model-only checkpoints. A full checkpoint such as `full_00001500.pt` also contains the
-optimiser and the position in the data, so that a training can resume from it. The number in a
-file's name is the number of updates.
+model-only checkpoints. A full checkpoint such as `full_00001500.pt` also contains the optimiser and
+the position in the data, so that a training can resume from it. The number in a file's name is the
+number of updates.
 
-The training waits only while its state is copied in memory. A thread then writes the copy to the
-disk.
+The training waits only while its state is copied in memory. A thread writes the copy to the disk
+while the training continues.
 """
 
 import contextlib
@@ -128,8 +128,8 @@ class CheckpointKeeper:
         return interval is not None and (self.updates - num_updates) % interval == 0
 
     def save(self, trainer: Any, epoch_itr: Any, valid_loss: float | None) -> None:
-        """Copy the state of the training. A thread then writes the full checkpoint and, if a model
-        is due at this update, the model-only checkpoint.
+        """Copy the state of the training, and let a thread write the full checkpoint from this
+        copy. If a model is due at this update, the thread also writes the model-only checkpoint.
 
         Raises:
             SpaceError, OSError: if the previous checkpoint could not be written.
@@ -163,8 +163,8 @@ class CheckpointKeeper:
         self, state: dict[str, Any], num_updates: int, dictionaries: dict[str, str] | None
     ) -> None:
         """Write the model-only and the full checkpoint, each completely or not at all, then remove
-        the oldest checkpoints. So a complete checkpoint remains on the disk if one of these steps
-        fails.
+        the oldest checkpoints. Because of this order, a complete checkpoint remains on the disk if
+        a write or a removal fails.
         """
         # The model first. If the process is killed before the full checkpoint is written, the run
         # resumes earlier and writes this model again.

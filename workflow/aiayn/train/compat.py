@@ -5,9 +5,9 @@ loads this module, because the module `plugin` imports it.
    contain a few harmless classes of argparse and numpy besides tensors. The patch declares these
    classes safe, so that torch's check of all other classes stays on.
 2. `install_batching`: fairseq cuts a data set into batches in a compiled function, which an
-   installation without a compiler lacks. fairseq then drops the last batch unless its number of
-   sentences is a multiple of 8. The last batch has the longest sentences, which would then never be
-   trained on, validated on or decoded.
+   installation without a compiler lacks. Without the compiled function, fairseq drops the last
+   batch of a data set unless its number of sentences is a multiple of 8. The last batch has the
+   longest sentences, so the longest sentences would never be trained on, validated on or decoded.
 3. `install_ranks`: fairseq sums the gradients of several ranks (processes) with two copies for each
    parameter. After each update, fairseq also sums the ranks' logs and waits for the sum.
    `train/gradients.py` avoids the copies, and `train/trainer.py` avoids most of the waits.
@@ -78,8 +78,8 @@ def batch_by_size(
     result, except that this function keeps the last batch.
 
     The size of a batch is its number of sentences times the length of its longest sentence. A batch
-    takes as many sentences as `max_tokens` and `max_sentences` allow. This number of sentences is
-    rounded down to a multiple of `required_batch_size_multiple`, unless it is smaller than
+    takes as many sentences as `max_tokens` and `max_sentences` allow. The number of sentences of a
+    batch is rounded down to a multiple of `required_batch_size_multiple`, unless it is smaller than
     `required_batch_size_multiple`.
 
     Args:
@@ -185,8 +185,8 @@ def install_loaders() -> None:
 
 
 def end_loaders() -> None:
-    """Kill the processes that make batches. These processes ignore the signal TERM, and Python
-    would wait for them when it exits.
+    """Kill the processes that make batches, because they ignore the signal TERM, and Python would
+    wait for them when it exits.
     """
     # Before the kill, because torch's handler would raise an error at each killed process.
     ignore_ended_loaders()
@@ -227,9 +227,10 @@ def install_saving(
 
     `save(trainer, epoch_itr, valid_loss)` replaces fairseq's function that saves a checkpoint.
     After each update, a checkpoint is also saved if `is_due(num_updates)` is True. If
-    `stop_is_requested()` is True, a checkpoint is saved and the exception `stop` is raised. Both
-    functions must return the same value on all ranks (processes). A checkpoint contains the number
-    of tokens of all ranks, so the ranks sum their logs before each checkpoint.
+    `stop_is_requested()` is True, a checkpoint is saved and the exception `stop` is raised.
+    `is_due` and `stop_is_requested` must return the same value on all ranks (processes). A
+    checkpoint contains the number of tokens of all ranks, so the ranks sum their logs before each
+    checkpoint.
     """
     import fairseq.checkpoint_utils
     import fairseq_cli.train

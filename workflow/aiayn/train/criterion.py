@@ -59,9 +59,9 @@ class AiaynLabelSmoothing(LabelSmoothedCrossEntropyCriterion):  # type: ignore[m
         """Copy a value from the GPU to the host's memory without waiting for the GPU.
 
         The optimiser waits for the norm of the gradient, which the GPU computes after the copy. So
-        the copy is complete before the log reads the value. With several ranks (processes), the
-        value stays on the GPU, where the values of all ranks are summed. In a validation, the value
-        also stays on the GPU, because nothing would wait for the copy.
+        the copy to the host's memory is complete before the log reads the value. With several ranks
+        (processes), the value stays on the GPU, where the values of all ranks are summed. In a
+        validation, the value also stays on the GPU, because nothing would wait for the copy.
         """
         is_alone = not torch.distributed.is_initialized() or torch.distributed.get_world_size() == 1
         return (

@@ -68,7 +68,7 @@ def evaluated_on(device: str, model: Any) -> Any:
 
 
 def require_promised_gpus(request: TrainingRequest) -> None:
-    """Require that torch sees the GPUs that the job requested. Without this check, a training with
+    """Require that torch sees the GPUs that the job requested. If torch saw no GPU, a training with
     `device: auto` would run on CPUs for weeks.
 
     Raises:
@@ -100,8 +100,8 @@ def require_promised_gpus(request: TrainingRequest) -> None:
 
 
 def require_precision(request: TrainingRequest, local_rank: int, device: str) -> None:
-    """Require that the device of this rank (process) supports the precision of the training.
-    Without this check, torch would compute in fp32 or emulate the precision slowly.
+    """Require that the device of this rank (process) supports the precision of the training. On a
+    device without the precision, torch would compute in fp32 or emulate the precision slowly.
 
     Raises:
         ConfigError: if the device does not support the precision.

@@ -147,8 +147,8 @@ class AiaynTransformer(Transformer, FairseqEncoderDecoderModel):  # type: ignore
         """
 
     def prepare_for_inference_(self, cfg: Any) -> None:
-        """Raise an error in fairseq's commands that translate. These commands call this method
-        after they have loaded a model.
+        """Raise an error in fairseq-generate and fairseq-interactive, which call this method after
+        they have loaded a model.
 
         Raises:
             UsageError: at every call. The message says which commands to use.

@@ -6,8 +6,8 @@ views of the buffer. The sums are bitwise equal to fairseq's sums: the order of 
 division before the sum and the size of the buffer are the same.
 
 If `sample_size` is set, the last element of the buffer is the number of target tokens of this rank
-(process). The same operation sums the gradients and this number over the ranks, and the GPU then
-divides the gradients by the total number of target tokens.
+(process). One operation sums the gradients and the number of target tokens over the ranks. After
+this sum, the GPU divides the gradients by the total number of target tokens.
 """
 
 from typing import Any

@@ -58,7 +58,7 @@ def check_node(group: RankGroup, device: str) -> None:
         LaunchError: if a rank is bad or does not report. The message has the host, rank and device,
             the result of the check, the expected result, and the next step.
         RuntimeError: if the process of a different rank has ended. `is_peer_loss` is True for this
-            error. The node of that rank may still be good.
+            RuntimeError. The node of that rank may still be good.
     """
     timeout_seconds = CUDA_TIMEOUT_SECONDS if device == "cuda" else TIMEOUT_SECONDS
     # Nodes of a cluster have the same wheel: a missing kernel is not the fault of a node.

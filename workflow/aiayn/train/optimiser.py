@@ -29,8 +29,8 @@ class EagerAdam(torch.optim.Adam):
     """torch.optim.Adam with bitwise the same results, but without torch's compiler.
 
     torch wraps the methods of Adam for `torch.compile`, which no training here uses. The first call
-    of a wrapped method imports torch's compiler, which takes a second in each training. This class
-    has the methods without the wrapper.
+    of a wrapped method imports torch's compiler, which takes a second in each training. EagerAdam
+    has the methods of Adam without the wrapper.
     """
 
     # torch's wrapper of `step` switches the recording of gradients off, as `no_grad` does here.
@@ -79,8 +79,8 @@ class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
 
     @property
     def optimizer_config(self) -> dict[str, Any]:
-        """Return Adam's hyper-parameters. When a training resumes, these values replace the values
-        in the checkpoint.
+        """Return Adam's hyper-parameters. When a training resumes, the returned hyper-parameters
+        replace the hyper-parameters in the checkpoint.
         """
         # fairseq's config has a list of learning rates, one for each epoch.
         lr = self.cfg.lr if isinstance(self.cfg.lr, float) else self.cfg.lr[0]

@@ -26,8 +26,8 @@ logger = logging.getLogger(__name__)
 
 
 class BusyRunError(LaunchError):
-    """Raised if a different process trains this run. The process that raises this error has not
-    failed itself, so the error is not recorded.
+    """Raised if a different process trains this run. The process that raises a BusyRunError has not
+    failed itself, so a BusyRunError is not recorded.
     """
 
 

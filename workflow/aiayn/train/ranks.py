@@ -89,7 +89,8 @@ class RankGroup:
 
         Raises:
             LaunchError: if rank 0 does not broadcast within START_SECONDS.
-            RuntimeError: if the process of rank 0 has ended. `is_peer_loss` is True for this error.
+            RuntimeError: if the process of rank 0 has ended. `is_peer_loss` is True for this
+                RuntimeError.
         """
         if self._control is None:
             return full_path
@@ -116,8 +117,8 @@ class RankGroup:
         Raises:
             MissingRankError: on rank 0, if some ranks did not take part in time.
             RuntimeError: if the process of a different rank has ended. `is_peer_loss` is True for
-                this error. All ranks except rank 0 also get this error if the barrier failed on
-                rank 0.
+                this RuntimeError. All ranks except rank 0 also get a RuntimeError if the barrier
+                failed on rank 0.
         """
         if self._control is None:
             return [text]

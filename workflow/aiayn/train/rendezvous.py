@@ -7,7 +7,7 @@ listens only at the address of rank 0's node. Rank 0 also writes a file, the inv
 run's folder. Only the user of the job can read the invitation. The invitation says where the store
 is and contains a key. The registration of a rank counts only if it is signed with this key.
 
-torch does not have a rendezvous with such a key, and its errors do not list missing ranks. All
+torch does not have a rendezvous with a secret key, and its errors do not list missing ranks. All
 other communication between ranks uses torch (`aiayn.train.ranks`).
 """
 
@@ -140,7 +140,7 @@ def joined_store(
         LaunchError: if rank 0 or other ranks are still missing after JOIN_SECONDS. The message
             lists the missing ranks.
         RuntimeError: if the process of rank 0 ends before all ranks have registered. `is_peer_loss`
-            is True for this error.
+            is True for this RuntimeError.
     """
     stop = stop or StopFlag()
     deadline = time.monotonic() + JOIN_SECONDS

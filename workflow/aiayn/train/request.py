@@ -88,8 +88,8 @@ class NotedSignal:
 
 
 class StopTraining(BaseException):
-    """Raised to end a training, or a wait for a different rank (process), because of a signal. This
-    class is not a subclass of `Exception`, so that fairseq does not catch it.
+    """Raised to end a training, or a wait for a different rank (process), because of a signal.
+    StopTraining is not a subclass of `Exception`, so that fairseq does not catch it.
     """
 
 

@@ -33,7 +33,7 @@ def _memory_required() -> Iterator[None]:
     """Let a lack of GPU memory end the training, with an error message that fairseq does not
     recognise.
 
-    If fairseq recognises torch's message, it omits the batch and continues. The update is then made
+    If fairseq recognises torch's message, it omits the batch and continues: the update is made
     without the batch, or its gradient is divided by a wrong number of tokens. With several ranks
     (processes), the ranks would also no longer sum the same things at the same time.
     """
@@ -98,9 +98,9 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         """Return the batches of one rank (process), in training and in validation.
 
         With `ranks_per_batch` k, the data are divided into `num_shards` / k shards, and k
-        neighbouring ranks share each batch of a shard. So an update has the same sentences on any
-        number of ranks. If a rank's part of a batch has no sentences, fairseq uses a dummy batch
-        with weight 0.
+        neighbouring ranks share each batch of a shard. Because of this sharing, an update has the
+        same sentences on any number of ranks. If a rank's part of a batch has no sentences, fairseq
+        uses a dummy batch with weight 0.
         """
         num_parts = self.cfg.ranks_per_batch
         # In decoding there is a single shard, however many ranks have trained the model.

@@ -58,8 +58,9 @@ __all__ = ["plugin", "train_rank"]
 
 
 def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
-    """Train to the end, or until a signal on which all ranks (processes) agree. The signal is then
-    in `stop.agreed`. Rank 0 records the attempt and, at the end, the training.
+    """Train to the end, or until a signal on which all ranks (processes) agree. A signal that
+    stopped the training is in `stop.agreed`. Rank 0 records the attempt and, at the end, the
+    training.
 
     Raises:
         LaunchError: if a different process is training this run, or if a node is bad.
@@ -216,8 +217,8 @@ class RankTraining:
         """Record the end of this attempt.
 
         Raises:
-            BusyRunError: if a different process has closed the attempt. In this case nothing is
-                recorded.
+            BusyRunError: if a different process has closed the attempt. Nothing is recorded if a
+                BusyRunError is raised.
         """
         self.require_own_attempt()
         self.folder.end_attempt(outcome=outcome, reason=reason, update=update, time=time)
@@ -376,8 +377,8 @@ def _log_added(path: Path) -> Iterator[None]:
 
 
 def _is_finished(full_path: Path | None, request: TrainingRequest) -> bool:
-    """Return whether the training is complete at this checkpoint. Without this check, fairseq would
-    make one more update.
+    """Return whether the training is complete at this checkpoint. From the checkpoint of a complete
+    training, fairseq would make one more update.
     """
     if full_path is None:
         return False

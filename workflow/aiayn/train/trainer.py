@@ -3,9 +3,10 @@
 On a GPU, the batches of an update are joined as `train/grouping.py` chooses. With several ranks
 (processes), fairseq sums the logged values of all ranks after every update, and reading each sum
 waits for the GPU. Here every rank keeps its own values until they are needed: at a log line, at a
-checkpoint, at the end of an epoch or when the training stops. Then one sum over the ranks covers
-all updates since the previous sum, and each update is logged with the values that fairseq would
-have logged. The same sum contains each rank's gradient norms, which must be equal on all ranks.
+checkpoint, at the end of an epoch or when the training stops. When the values are needed, one sum
+over the ranks covers all updates since the previous sum, and each update is logged with the values
+that fairseq would have logged. The sum also contains each rank's gradient norms, which must be
+equal on all ranks.
 
 On CPUs, this trainer differs from fairseq's trainer only in one point: it seeds only the CPU's
 random generator.
@@ -77,7 +78,7 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
         """Make an update with the sentences of the batches `samples`. On a GPU, batches are joined.
 
         At the end of an epoch on several ranks (processes), an update may have an empty dummy
-        batch. The batches of such an update are not joined.
+        batch. The batches of an update with a dummy batch are not joined.
         """
         if self._group_limits is not None and len(samples) > 1 and all(samples):
             groups = choose_groups([shape_of(sample) for sample in samples], self._group_limits)

@@ -4,9 +4,10 @@ tensors.
 Each training is a separate process with all steps of a real training, from the rendezvous to the
 checkpoint. First, all ranks (processes) train. Second, all ranks train again, but the signal TERM
 stops the training in the middle and the training resumes. The first and the second training must
-give the same tensors, except for rounding. Third, all ranks and then a single rank train without
-dropout. These two trainings must also give the same tensors, except for rounding. `aiayn preflight
---train` submits this trial as a job, and the GPU tests run this trial, too.
+give the same tensors, except for rounding. In the third training all ranks train without dropout,
+and in the fourth a single rank. The third and the fourth training must also give the same tensors,
+except for rounding. `aiayn preflight --train` submits this trial as a job, and the GPU tests run
+this trial, too.
 """
 
 import multiprocessing
@@ -80,8 +81,8 @@ def try_node(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
 def _train(
     request: TrainingRequest, rank: Rank, name: str, changes: dict[str, Any], term_after: int
 ) -> RunFolder:
-    """Train in a fork of this process, and return the folder of the training. This process must not
-    have used a GPU before, because CUDA cannot be used after a fork.
+    """Train in a fork of this process, and return the folder of the training. The process that
+    calls this function must not have used a GPU before, because CUDA cannot be used after a fork.
 
     Raises:
         LaunchError: if the training fails.
@@ -152,8 +153,8 @@ def _difference(first: RunFolder, second: RunFolder) -> float:
     """Return the distance between the parameters of two trainings, divided by the distance that the
     first training has moved them.
 
-    The result is 0 for equal trainings, and about 1.4 for trainings on unrelated sentences. It does
-    not depend on the learning rate, which is tiny at the beginning of a long warm-up.
+    The result is 0 for equal trainings, and about 1.4 for trainings on unrelated sentences. The
+    result does not depend on the learning rate, which is tiny at the beginning of a long warm-up.
     """
     start = _parameters(torch.load(first.path / START_NAME, weights_only=True))
     ends = []

@@ -14,8 +14,9 @@ SAME_UPDATES = 0.02
 
 class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a trial. `stopped_at` is the update at which the signal TERM stopped a
-    training. The two differences are distances between the parameters of two trainings, divided by
-    the distance that the first of them moved the parameters. They should not exceed SAME_UPDATES.
+    training. `resumed_difference` and `one_rank_difference` are distances between the parameters of
+    two trainings, divided by the distance that the first training has moved them. The two
+    differences should not exceed SAME_UPDATES.
     """
 
     device: str

@@ -366,8 +366,8 @@ def require_recorded_split(record: BinarizedCorpus, testset: str) -> str:
     """Verify the checksums of a test set's files, and return fairseq's name for the test set in the
     data-bin, such as "valid".
 
-    Records from earlier versions of this project have only one digest for the whole data-bin. For
-    such a record, the whole data-bin is verified.
+    Records from earlier versions of this project have only one digest for the whole data-bin. For a
+    record with only one digest, the whole data-bin is verified.
 
     Raises:
         CorpusError: if the test set is not in the data-bin, or if one of its files has changed. The

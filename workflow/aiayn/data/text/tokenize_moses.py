@@ -13,8 +13,8 @@ In the scoring script of tensor2tensor (T2T), utils/get_ende_bleu.sh, the tokeni
 characters, but the two later steps, `perl -ple` and multi-bleu.perl, read bytes. The code here that
 follows the tokenizer therefore works on UTF-8 bytes. Bytes and characters give different results:
 in "x-e-y" only the first hyphen is split, because its match consumes the "e". With an accent on the
-"e", both hyphens are split, because the letter then has two bytes, and the second byte is still
-free for the second match.
+"e", both hyphens are split, because a letter with an accent has two bytes, and the second byte is
+still free for the second match.
 """
 
 import functools

@@ -70,8 +70,8 @@ def is_to_continue(job: str, number: signal.Signals) -> bool:
 
 
 def continue_later(request: TrainingRequest, job: str, job_number: int) -> None:
-    """Requeue this job after it has saved a checkpoint. This works without the driver (the process
-    that submitted the job), which may have ended.
+    """Requeue this job after it has saved a checkpoint. A job requeues itself without the driver
+    (the process that submitted the job), which may have ended.
 
     The job is not requeued if it is the last of `max_num_jobs` jobs, or if Slurm refuses to requeue
     it. If Slurm refuses, the driver submits the next job, at once or when the driver is started

@@ -171,7 +171,8 @@ def _make_executor(request: TrainingRequest, cluster: ClusterSpec, code_folder: 
 
     class Executor(SlurmExecutor):  # type: ignore[misc]
         """A submitit executor that does not look for srun, so that a machine without Slurm can
-        print the file for sbatch. A submission on such a machine fails, because sbatch is missing.
+        print the file for sbatch. A submission on a machine without Slurm fails, because sbatch is
+        missing.
         """
 
         @classmethod

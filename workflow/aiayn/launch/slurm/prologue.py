@@ -2,11 +2,12 @@
 line of the prologue fails, the job ends and leaves a file with a message for the driver, the
 process that submitted the job.
 
-`eval` runs each line of the prologue in the job's own shell. So exports and definitions stay, and a
-syntax error is reported for its own line. A line of the prologue fails if bash's exit code is not
-0. So the line `a; b` fails if `b` fails, and the line `export A=$(command)` succeeds even if the
-command fails. A line that ends the shell itself, such as `exit` or `${SCRATCH:?}`, does not leave a
-file for the driver. The message of such a line is only in the job's log.
+`eval` runs each line of the prologue in the job's own shell. So the prologue's exports and
+definitions stay in the job, and a syntax error is reported for its own line. A line of the prologue
+fails if bash's exit code is not 0. For example, the line `a; b` fails if `b` fails, and `export
+A=$(command)` succeeds even if the command fails. A line that ends the shell itself, such as `exit`
+or `${SCRATCH:?}`, does not leave a file for the driver. The message of a line that ends the shell
+is only in the job's log.
 """
 
 import shlex

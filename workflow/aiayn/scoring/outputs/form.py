@@ -6,10 +6,10 @@ n-grams that translations and references have in common. A form is a fault if th
 the form is undone (such as when subwords are joined). Undoing a form does not improve a bad
 translation, so translations that are cut, telegraphic, repeated or wrong are scored.
 
-The match is computed again without three kinds of form. First, the forms listed in forms.csv are
-undone. Second, if the translations have no umlauts or no punctuation, the marks are removed from
-the references, too. Third, blanks in the translations are moved to where words of the references
-begin and end.
+The match is computed again without three kinds of form. For the first kind, the forms listed in
+forms.csv are undone. For the second kind, if the translations have no umlauts or no punctuation,
+the marks are removed from the references, too. For the third kind, blanks in the translations are
+moved to where words of the references begin and end.
 """
 
 import functools
@@ -200,7 +200,7 @@ def share_of(pattern: str, lines: Sequence[str]) -> float:
 
 def _missing_marks(hypotheses: Sequence[str], references: Sequence[str]) -> str:
     """Return a message about missing marks if the hypotheses have almost no accents, or almost no
-    punctuation, although the references have some. Otherwise return ''.
+    punctuation, although the references have some. Return '' if no marks are missing.
     """
     for name_of_marks, pattern in MARKS.items():
         # NFC first: an accent may be a character of its own after its letter, and would not be

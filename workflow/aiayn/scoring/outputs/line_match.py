@@ -39,8 +39,8 @@ MIN_MOVED_WORDS = 30  # words that moving all following lines must gain: several
 
 class Shift(NamedTuple):
     """A shift of translations against their references: from line `first_line` on (counted from 1),
-    each translation is `offset` lines too late. If this number of lines is negative, the
-    translations are too early, because lines are missing before them.
+    each translation is `offset` lines too late. If `offset` is negative, the translations are too
+    early, because lines are missing before them.
     """
 
     first_line: int
