@@ -41,7 +41,7 @@ call. If a seed of a row did not start, the row's difference and the sd are comp
 that started. If any run did not start, a further column of the table has the calls over all runs,
 with the sd over all runs. If a seed of the control did not start, no row gets a call, and a
 different scale must be chosen. A run *started late* if its first validation below STARTED_BITS came
-after 30 % of the updates, or never. Runs that started late count like others, and are marked.
+after 30 % of the updates, or never. Runs that started late count like other runs, and are marked.
 
 The learning rate of equation (3) does not depend on the total number of updates, so the first part
 of a run is the same as a shorter run. The difference of two systems is shown after 60, 80 and 100 %
@@ -135,8 +135,8 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
         return True
 
     def bits_at(self, share: float) -> float | None:
-        """Return the bits per subword at the last validation before a share of the updates. Return
-        None if no validation is shortly before it.
+        """Return the bits per subword at the last validation before a share of the updates is done.
+        Return None if the last validation was long before the share was done.
         """
         # A validation before `first` would show the effect at a different time.
         last = round(share * self.updates)

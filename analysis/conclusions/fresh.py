@@ -9,11 +9,12 @@ variances over seeds: base's own, and a variance pooled over the other systems o
 contrast between two systems other than base uses the pooled variance for both systems.
 
 Each contrast has two tests: is there a difference (two-sided t-test), and is it smaller than
-MARGIN_OF_ABSENCE (two one-sided t-tests)? Holm's correction is applied within a family, once to
-each of the two tests. A family gets its answers when all of its trainings have ended. Before this
-its numbers are shown without answers, together with a list of the missing trainings. If one of the
-two systems has fewer than two seeds, or if their runs used two kinds of device, a sentence replaces
-the number.
+MARGIN_OF_ABSENCE (two one-sided t-tests)? Holm's correction is applied within a family, separately
+to the tests for a difference and to the tests for the absence of a difference. A family gets its
+answers when all of its trainings have ended. While trainings of a family are missing, its numbers
+are shown without answers, together with a list of the missing trainings. If a system of a contrast
+has fewer than two seeds, or if the runs of its systems used two kinds of device, a sentence
+replaces the number.
 """
 
 import statistics

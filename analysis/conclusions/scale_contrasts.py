@@ -180,7 +180,7 @@ def draw_contrasts(frame: Frame) -> Contrasts:
 
 
 def _correct(drawn: Sequence[PrintedContrast]) -> list[PrintedContrast]:
-    """Return all contrasts. The primary contrasts also have a call after Holm's correction."""
+    """Return the given contrasts, the primary contrasts with a call after Holm's correction."""
     # Decision 0009: BLEU is secondary and is not corrected.
     family = [contrast.ours for contrast in drawn if contrast.is_primary and contrast.ours]
     # Holm's correction needs the whole family at once. Its results go back in the same order.
@@ -197,8 +197,8 @@ def _answer(
     drawn: Sequence[PrintedContrast],
     runs_by_place: Mapping[tuple[str, str], Mapping[str, list[SeedRun]]],
 ) -> list[PrintedContrast]:
-    """Return all contrasts. Primary contrasts also have an answer, and say whether their difference
-    still changes at the end of training.
+    """Return the given contrasts. The primary contrasts have an answer, and say whether their
+    difference still changes at the end of training.
     """
     # The key is the system. A system has only one primary contrast, because conclusions.csv has one
     # line in `ppl_dev` for each row.
@@ -311,8 +311,9 @@ def _our_contrast(
 
 
 def _printed_contrasts(frame: Frame) -> list[PrintedContrast]:
-    """Return the contrasts in bits, then the contrasts in BLEU. In each of the two parts, the
-    paper's conclusions come first, then the other rows of Table 3.
+    """Return the contrasts in bits, then the contrasts in BLEU. Among the contrasts in bits, and
+    again among the contrasts in BLEU, the paper's conclusions come first, then the other rows of
+    Table 3.
     """
     contrasts = []
     for metric in (PERPLEXITY_METRIC, METRIC_BY_PAIR["en-de"]):

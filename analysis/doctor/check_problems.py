@@ -143,10 +143,10 @@ def amount_of(case: Case, cause: str, listed: Sequence[Problem]) -> float | None
 
 def tokens_ratio(case: Case) -> float | None:
     """Return the ratio of the number of tokens in an update to the expected number. Return None if
-    one of the two numbers is unknown.
+    the number of tokens or the expected number is unknown.
 
-    The number of tokens is the number of target tokens in the log. If the log does not have it, the
-    number is the maximum that the training's arguments allow.
+    The number of tokens is the number of target tokens in the log. If the log does not have this
+    number, the number of tokens is the maximum that the training's arguments allow.
     """
     expected = expected_number(case, "tokens_per_update")
     if case.training is None or not expected:

@@ -14,8 +14,8 @@ from aiayn.train.fairseq_args import refuse_untrainable
 
 
 class SlurmJobs(msgspec.Struct, frozen=True):
-    """The number of Slurm jobs that a training needs, also in words. `advice` says what to change,
-    and is '' if the cluster's config file allows so many jobs.
+    """The number of Slurm jobs that a training needs, also in words. `advice` says what to change
+    if the cluster's config file allows fewer jobs, and is '' if it allows enough.
     """
 
     number: int

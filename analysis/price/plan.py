@@ -41,7 +41,9 @@ class TrainingCost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cost_of(hours: float, machine: Machine) -> TrainingCost:
-    """Return the cost of using a machine for some hours. Only its GPUs or CPU cores are counted."""
+    """Return the cost of using a machine for some hours. Only the machine's GPUs or CPU cores are
+    counted.
+    """
     device_hours = hours * machine.num_devices
     price = machine.dollars_per_hour
     dollars = device_hours * price.value if price else None

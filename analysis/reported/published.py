@@ -1,8 +1,8 @@
 """Reads two files of published data into typed, checked rows: the BLEUs that others measured for
 base and big, and reasons why a replication misses the paper's numbers.
 
-README.md next to the two files describes them. A malformed line, an unknown column or a repeated
-name is an error, as in the files of the paper's numbers.
+README.md in the folder of the two files describes the files. A malformed line, an unknown column or
+a repeated name is an error, as in the files of the paper's numbers.
 """
 
 from decimal import Decimal

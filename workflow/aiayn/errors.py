@@ -126,8 +126,8 @@ class SpaceError(AiaynError):
 
 
 class StateError(AiaynError):
-    """A run or working directory is not in the state that the command needs. The command has not
-    changed anything.
+    """A run or working directory is not in the state that the command needs. A command that ends
+    with a StateError has not changed anything.
     """
 
 

@@ -64,8 +64,8 @@ def gpu_names() -> list[str]:
 
 
 def query_gpus(*fields: str) -> list[list[str]]:
-    """Return these fields of all GPUs from nvidia-smi, one list for each GPU. The result is empty
-    if nvidia-smi is absent or fails.
+    """Return the given fields, such as `name`, of all GPUs from nvidia-smi, one list for each GPU.
+    The result is empty if nvidia-smi is absent or fails.
     """
     lines = _ask_nvidia_smi(f"--query-gpu={','.join(fields)}", "--format=csv,noheader")
     rows = [line.split(", ", maxsplit=len(fields) - 1) for line in lines]

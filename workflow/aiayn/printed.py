@@ -1,7 +1,8 @@
 """Reads the numbers in the paper and in publications of others from paper_tables/published/*.csv,
 as typed rows.
 
-README.md in this folder describes all of its files. This module reads four kinds of files:
+README.md in paper_tables/published/ describes all of its files. This module reads four kinds of
+files:
 
 * `table1.csv` to `table3.csv`: every cell of the paper's Tables 1 to 3. `columns.csv` lists the
   columns of these tables. Values are strings, to keep the digits as they are in the paper.

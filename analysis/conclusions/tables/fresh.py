@@ -116,7 +116,7 @@ def lay_out_recurrence(frame: Frame) -> Table | None:
 
     def updates_of(line: ComparedContrast) -> list[float]:
         """Return for each run the update at which it reaches base's final bits. Runs that never
-        reach them are left out.
+        reach base's final bits are left out.
         """
         if target is None:
             return []

@@ -21,7 +21,9 @@ class Flags:
 
 
 class CompletionArguments(Flags):
-    """The parsers of all verbs. `aiayn` passes them to every verb. Only `completion` uses them."""
+    """The parsers of all verbs. `aiayn` passes the parsers to every verb, but only `completion`
+    uses them.
+    """
 
     make_parsers: Callable[[], dict[str, argparse.ArgumentParser]]
 

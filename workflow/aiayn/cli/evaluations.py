@@ -271,8 +271,8 @@ def _is_average_due(
     """Return whether an average must be made: its record is out of date, its checkpoint is absent,
     or its checkpoint is damaged and a later stage must read it.
 
-    If the results were copied without checkpoints, an absent checkpoint matters only if a stage of
-    an evaluation must read it.
+    If the results were copied without runs and checkpoints, an absent checkpoint matters only if a
+    stage of an evaluation must read it.
     """
     if not averaged.is_current():
         return True

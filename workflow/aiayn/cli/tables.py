@@ -1,8 +1,8 @@
 """Render the paper's tables with the paper's numbers and our numbers side by side, from records or
 from logs only.
 
-With --configfile, the records of the scale's trainings in results/<scale>/ are read. All of these
-records must exist. With --so-far, tables are made from the records that exist and are written to
+With --configfile, the records of the scale's trainings in results/<scale>/ are read, and all of
+them must exist. With --so-far, tables are made from the records that exist and are written to
 results/<scale>/so-far/. Missing, running and failed runs are listed. --so-far does not change the
 files that snakemake makes, so it may be used while snakemake is running.
 

@@ -377,11 +377,11 @@ def steps_of(model: Any) -> DecoderSteps:
 @torch.inference_mode()
 def as_plain_transformer(model: Any) -> Transformer | None:
     """Convert fairseq's transformer into a model of this project with the same tensors. Return None
-    if the two models would differ.
+    if the converted model would differ from fairseq's transformer.
 
     The sizes are read from tensors and modules. fairseq's options are not interpreted. The
-    conversion counts as right if both models have the same parameters and the same output for a
-    sentence.
+    conversion counts as right if fairseq's model and the converted model have the same parameters
+    and the same output for a sentence.
     """
     tensors = {
         name: tensor

@@ -571,7 +571,7 @@ def _speed(training: Training) -> Iterator[Fact]:
 def _wall_seconds(section: Section) -> float:
     """Return the duration in seconds of a start (one run of fairseq-train): the number that fairseq
     prints at the end, or else the time between the first and last line, or else the largest `wall`
-    in the statistics. Return 0 if the log states none of these times.
+    in the statistics. Return 0 if the log states no time.
     """
     # `wall` counts from the start of the training, and is 0 in some versions after a resume.
     walls = [line.value_by_name.get("wall", 0.0) for line in section.epochs.values()]

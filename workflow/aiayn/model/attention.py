@@ -226,7 +226,7 @@ class MultiHeadAttention(nn.Module):
         self, q_BHQD: Tensor, k_BHKD: Tensor, v_BHKE: Tensor, mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Compute attention without a fused kernel, as equation (1) is written. Return the output
-        and the weights.
+        of the attention and its weights.
         """
         if self.score == "additive":
             # This needs memory for D numbers for each pair of tokens. The product of equation (1)

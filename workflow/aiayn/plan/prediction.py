@@ -3,13 +3,14 @@ and for the check before a training starts.
 
 The time of an update on a GPU is a sum of terms: the launches of kernels by the host, matrix
 products, memory traffic, the all-reduce of the gradients, and waits. Each term has a best and a
-worst case, so the formula gives two times. The formula assumes that a GPU computes the batches of
-an update one after the other. A training on one GPU may join the batches into larger batches
-(`train/grouping.py`), which is faster than the formula.
+worst case, so the formula gives a best and a worst time. The formula assumes that a GPU computes
+the batches of an update one after the other. A training on one GPU may join the batches into larger
+batches (`train/grouping.py`), which is faster than the formula.
 
-The expected hours are a range: the middle of the two times, multiplied by the smallest and the
-largest error of the formula on published systems (`ranges.csv`). On CPUs, the time is the number of
-operations divided by 30 % of the measured operations per second of the cores.
+The expected hours are a range: the middle (geometric mean) of the best and the worst time,
+multiplied by the smallest and the largest error of the formula on published systems (`ranges.csv`).
+On CPUs, the time is the number of operations divided by 30 % of the measured operations per second
+of the cores.
 """
 
 import csv
@@ -50,11 +51,11 @@ CPU_SHARE = 0.302
 
 
 class Bounds(NamedTuple):
-    """The best and the worst value of a constant of the formula. The two values are not fitted to
-    published training speeds.
+    """The best and the worst value of a constant of the formula. The best and the worst value are
+    not fitted to published training speeds.
 
-    The two values of a constant differ by a factor of at most 1.6. So the best and the worst time
-    of an update also differ by a factor of at most 1.6.
+    The best and the worst value of a constant differ by a factor of at most 1.6, and so do the best
+    and the worst time of an update.
     """
 
     best: float
@@ -95,7 +96,7 @@ class UpdateTerms(msgspec.Struct, frozen=True, kw_only=True):
     """The seconds of one update of a rank (process), for each term of the formula.
 
     The host launches kernels (`launches`) while the GPU computes matrix products and moves memory
-    (`products` + `memory`), so only the longer of the two times counts. `rest` is the time of
+    (`products` + `memory`), so only the longer of these two times counts. `rest` is the time of
     optimiser and log after the backward pass.
     """
 

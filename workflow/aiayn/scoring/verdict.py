@@ -385,7 +385,7 @@ def judge_family(verdicts: Sequence[Verdict]) -> Family:
     correction of their p-values.
 
     Holm's correction is applied separately to the p-values for REPRODUCED and to those for NOT
-    REPRODUCED, because a verdict can be wrong in only one of the two ways.
+    REPRODUCED, because a verdict can be wrongly REPRODUCED or wrongly NOT REPRODUCED, but not both.
     """
     judged_indices = [
         index for index, verdict in enumerate(verdicts) if verdict.p_equivalent is not None

@@ -25,7 +25,7 @@ class AiaynLabelSmoothingConfig(FairseqDataclass):  # type: ignore[misc]
 @register_criterion("aiayn_label_smoothing", dataclass=AiaynLabelSmoothingConfig)
 class AiaynLabelSmoothing(LabelSmoothedCrossEntropyCriterion):  # type: ignore[misc]
     """Computes two sums over target tokens, in nats: the smoothed loss and the negative
-    log-probability. In the log, the two values have the names and units of fairseq's own loss.
+    log-probability. In the log, the two sums have the names and units of fairseq's own loss.
     """
 
     def forward(

@@ -7,8 +7,8 @@ batches of an update have sentences of different lengths, so a joined batch has 
 `choose_groups` joins the batches so that the predicted time of the update is shortest.
 
 Without dropout, joined and separate batches give the same loss and gradient, except for rounding.
-With dropout, the two results differ, because different elements are dropped. `train/joining.py`
-joins the batches.
+With dropout, joined and separate batches give different losses, because different elements are
+dropped. `train/joining.py` joins the batches.
 
 A place is a position of a padded batch: a source token, a target token, or padding. The number of
 places of a batch is its number of sentences x (source length + target length).

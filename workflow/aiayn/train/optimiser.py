@@ -96,7 +96,7 @@ class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
 
 def clip_by_norm(parameters: list[torch.Tensor], max_norm: float) -> torch.Tensor:
     """Scale all gradients so that the norm over all of them is at most `max_norm`. A `max_norm` of
-    0 switches scaling off. Return the norm before scaling.
+    0 switches scaling off. Return the norm of the gradients before scaling.
     """
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     # `foreach` computes on lists of tensors, with a few kernels instead of some for each tensor.

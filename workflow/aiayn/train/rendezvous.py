@@ -265,7 +265,9 @@ def _await_all(
     deadline: float,
     stop: StopFlag,
 ) -> list[str]:
-    """Register this rank. Wait until all ranks have registered with the key. Return their hosts."""
+    """Register this rank. Wait until all ranks have registered with the key. Return the ranks'
+    hosts.
+    """
     invitation.register(store, rank)
     # A registration without this job's key does not count, though its name is there.
     keys = [f"{_HOST_KEY}/{index}" for index in range(world_size)]

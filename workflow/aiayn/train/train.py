@@ -190,8 +190,8 @@ class RankTraining:
                 self._attempt(full_path)
 
     def require_own_attempt(self) -> None:
-        """Require that the attempt of this process is the run's newest attempt and still open. Only
-        rank 0, which writes for all ranks, checks this.
+        """Require, on rank 0, that the attempt of this process is the run's newest attempt and
+        still open. Other ranks (processes) do not check their attempt, because only rank 0 writes.
 
         If this machine was suspended for longer than the heartbeat's time-out, a later job may have
         closed this attempt and may already train the run.

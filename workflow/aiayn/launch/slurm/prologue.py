@@ -4,10 +4,10 @@ process that submitted the job.
 
 `eval` runs each line of the prologue in the job's own shell. So the prologue's exports and
 definitions stay in the job, and a syntax error is reported for its own line. A line of the prologue
-fails if bash's exit code is not 0. For example, the line `a; b` fails if `b` fails, and `export
-A=$(command)` succeeds even if the command fails. A line that ends the shell itself, such as `exit`
-or `${SCRATCH:?}`, does not leave a file for the driver. The message of a line that ends the shell
-is only in the job's log.
+fails if bash's exit code for the line is not 0: `export A=$(command)` succeeds even if the command
+fails, and `a; b` fails if `b` fails. A line that ends the shell itself, such as `exit` or
+`${SCRATCH:?}`, does not leave a file for the driver. The message of a line that ends the shell is
+only in the job's log.
 """
 
 import shlex
