@@ -5,10 +5,10 @@ for fairseq's own transformer, the object is a `TransformerSteps`, a decoder ove
 every other architecture, the object is a `FairseqSteps`, which calls fairseq's incremental
 decoding.
 
-The object decodes one batch after the other. A row of a batch is a hypothesis. `start` encodes a
-batch of source sentences, padded on the left. `logits` takes the newest token of each row and
-returns the logits of the next token. `keep` selects the rows that the search continues. The keys
-and values of earlier steps are cached for each row.
+The object that `steps_of` returns decodes one batch after the other. A row of a batch is a
+hypothesis. `start` encodes a batch of source sentences, padded on the left. `logits` takes the
+newest token of each row and returns the logits of the next token. `keep` selects the rows that the
+search continues. The keys and values of earlier steps are cached for each row.
 
 Suffixes of tensor names are shapes: B sentences, K beams, N = B * K rows, S source tokens, T steps
 so far, M = d_model, F = d_ff, H heads, D = d_k, E = d_v, P = H * D, R = H * E, L layers, V symbols.

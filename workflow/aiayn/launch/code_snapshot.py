@@ -5,7 +5,7 @@ The copies of the code are in `<runs folder>/code/<digest>/`. The digest in this
 from the content of the copy, so all runs that were submitted with the same code share a copy. A
 copy of the code is never changed. A copy may be deleted if no run's jobs.jsonl contains its path. A
 driver (the process that submits the jobs of a run) copies the present code when it submits its
-first job. Later jobs of the same driver run the same copy.
+first job. Later jobs of the same driver run the same copy of the code.
 """
 
 import hashlib

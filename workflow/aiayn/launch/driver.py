@@ -486,11 +486,11 @@ class _Driver:
         the queue lists.
 
         A queue may not list a running job for three reasons: Slurm's controller was killed and has
-        lost a new job, the node is unreachable, or a different launcher started the job. First rank
-        0's heartbeat is watched for HEARTBEAT_TIMEOUT_SECONDS. After the watch of the heartbeat,
-        `aiayn.runs.status` determines the state of the run, as for the command `aiayn status`. The
-        heartbeat is watched only if an attempt is open, if a rank holds a lock, or if `may_begin`
-        says that a job may just be starting.
+        lost a new job, the node is unreachable, or a different launcher started the job. This
+        method watches rank 0's heartbeat for HEARTBEAT_TIMEOUT_SECONDS. After the watch of the
+        heartbeat, `aiayn.runs.status` determines the state of the run, as for the command `aiayn
+        status`. The heartbeat is watched only if an attempt is open, if a rank holds a lock, or if
+        `may_begin` says that a job may just be starting.
         """
         folder = self._folder
         if folder.is_done():
