@@ -204,6 +204,20 @@ def test_a_row_with_a_run_that_did_not_start_is_not_answered_and_not_corrected()
         assert line.holm_within == pytest.approx(13 * line.estimate.p_within(0.05))
 
 
+def test_the_system_whose_seeds_differ_most_has_a_sentence() -> None:
+    family = fresh.MODEL_READINGS
+    runs = {"base": runs_of(2.50, 2.52), "pre_norm": runs_of(2.57, 2.59, 2.58)}
+    runs |= {"untied": runs_of(2.54, 2.56)}
+    assert tables.spread_sentence(family, runs) == ""  # two systems without base are too few
+    runs |= {"batch_norm": runs_of(3.2, 3.6), "ffn_dropout": runs_of(9.0)}
+    # By hand: squares of deviations 0.0002, 0.0002 and 0.08 with 2 + 1 + 1 degrees of freedom.
+    assert tables.spread_sentence(family, runs) == (
+        "The sd over seeds, pooled over the systems without base, is 0.142 bits. The seeds of"
+        " batch_norm differ most (sd 0.283). Without batch_norm the pooled sd would be 0.012 bits."
+        " The rule does not leave a system out."
+    )
+
+
 @pytest.mark.parametrize(
     ("target", "update"),
     [(3.5, 500.0), (3.0, 1000.0), (5.0, 400.0), (1.9, None)],

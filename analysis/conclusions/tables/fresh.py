@@ -193,7 +193,7 @@ def lay_out_model_readings(frame: Frame) -> Table | None:
         caption="The paper's model as others read it, each against base.",
         columns=columns_of(fields),
         cells=rows_of(fields, compare_family(MODEL_READINGS, runs), "ours"),
-        notes=_notes(MODEL_READINGS, runs),
+        notes=_notes(MODEL_READINGS, runs, spread_sentence(MODEL_READINGS, runs)),
     )
     return complete(frame, table, has_states=False)
 
@@ -317,6 +317,31 @@ def _notes(family: FreshFamily, runs: RunsBySystem, *texts: str) -> tuple[Note, 
             f" {'; '.join(names)}."
         )
     return tuple(map(Note, notes))
+
+
+def spread_sentence(family: FreshFamily, runs: RunsBySystem) -> str:
+    """Return a sentence on the system whose seeds differ most, because this system alone can widen
+    the intervals of a whole family. Return '' if fewer than three systems have two seeds.
+    """
+    values = {}
+    for system in family.systems:
+        values[system] = [run.value for run in started_runs(runs.get(system, []))]
+    sds = {system: statistics.stdev(bits) for system, bits in values.items() if len(bits) > 1}
+    if len(sds) < 3:
+        return ""
+    largest = max(sds, key=sds.__getitem__)
+    pooled = pool_sd(values, with_bartlett=False)
+    of_others = pool_sd(
+        {system: bits for system, bits in values.items() if system != largest}, with_bartlett=False
+    )
+    if pooled is None or of_others is None:
+        return ""
+    return (
+        f"The sd over seeds, pooled over the systems without base, is {rounded(pooled.sd, BITS)}"
+        f" bits. The seeds of {largest} differ most (sd {rounded(sds[largest], BITS)}). Without"
+        f" {largest} the pooled sd would be {rounded(of_others.sd, BITS)} bits. The rule does not"
+        " leave a system out."
+    )
 
 
 def _contrast_fields(numbers: FreshNumbers) -> list[Field[ComparedContrast]]:
