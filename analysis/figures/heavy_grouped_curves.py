@@ -161,9 +161,10 @@ def _draw_panel(
     domain: tuple[float, float],
 ) -> alt.LayerChart | alt.FacetChart:
     last_update = float(means["update"].max())
-    others = [name for name in names if name.split(",")[0] != REFERENCE]
-    references = [name for name in names if name not in others]
-    # The reference has the colour of the text, so that it is the same in each panel.
+    # The reference is the first series of the panel. It has the colour of the text, so that it is
+    # the same in each panel.
+    references = [name for name in names[:1] if name.split(",")[0] == REFERENCE]
+    others = [name for name in names if name not in references]
     colours = [*[INK] * len(references), *PALETTE[: len(others)]]
     scale = alt.Scale(domain=[*references, *others], range=colours)
     colour = alt.Color("series:N", scale=scale, legend=None)
