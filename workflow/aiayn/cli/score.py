@@ -63,11 +63,11 @@ class Flags(TextFlags):
 
 def run(args: Flags) -> None:
     """Score translations, and write the record of the scores or print them."""
-    from_records = (args.decoded, args.raw, args.record)
-    if None not in from_records and args.hypotheses is None:
-        score_run(args.decoded, args.raw, args.record)
-    elif args.hypotheses is not None and from_records == (None, None, None):
-        output = read_output(args.hypotheses)
+    hypotheses, decoded, raw, record = args.hypotheses, args.decoded, args.raw, args.record
+    if hypotheses is None and decoded is not None and raw is not None and record is not None:
+        score_run(decoded, raw, record)
+    elif hypotheses is not None and (decoded, raw, record) == (None, None, None):
+        output = read_output(hypotheses)
         references, references_name = read_references(args, output)
         print_output_scores(args, output, references, references_name)
     else:
