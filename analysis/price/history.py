@@ -2,17 +2,16 @@
 finished on the same kind of device.
 """
 
-import math
 import statistics
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
-from aiayn.plan.machine import Machine, machine_of_gpus
+from aiayn.plan.machine import Machine, machine_of_gpus, nodes_of_gpus
 from aiayn.plan.prediction import Hours, Speed, predict_speed
 from aiayn.records import TrainRecord, read_record, read_trained
-from aiayn.spec.hardware import NUM_PAPER_GPUS, HardwareSpec
+from aiayn.spec.hardware import HardwareSpec
 from aiayn.spec.training import Precision, TrainingSpec
 
 # A ratio is the hours that a finished training took, divided by the hours of the formula for this
@@ -34,10 +33,6 @@ def read_ratios(
         RecordError: if the record of a training is unreadable.
     """
     ratios: dict[Precision, dict[str, float]] = {}
-    # A record has the number of GPUs of all nodes together. Nodes are assumed to be the cluster's.
-    gpus_per_node = NUM_PAPER_GPUS
-    if machine.cluster is not None and machine.cluster.gpus_per_node:
-        gpus_per_node = machine.cluster.gpus_per_node
     # The first `*` is the scale. Trainings of all scales count, because the formula knows their
     # sizes.
     for path in sorted(results_folder.glob("*/train/*/*/seed*.json")):
@@ -53,9 +48,10 @@ def read_ratios(
         if training is None or size is None or device != machine.gpu:
             continue
         # The formula must predict the machine on which the training ran, not the machine of the
-        # plan. Between nodes the link is slower, so their number counts.
+        # plan. Between nodes the link is slower, so their number counts. A record only has the
+        # number of GPUs of all nodes together, and nodes are assumed to be the cluster's.
         if ran_on.num_gpus:
-            num_nodes = math.ceil(ran_on.num_gpus / gpus_per_node)
+            num_nodes = nodes_of_gpus(ran_on.num_gpus, machine.cluster)
             its_machine = machine_of_gpus(ran_on.gpu, ran_on.num_gpus, num_nodes, hardware, "")
         else:
             its_machine = msgspec.structs.replace(

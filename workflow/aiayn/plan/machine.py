@@ -120,6 +120,14 @@ def machine_of_gpus(
     )
 
 
+def nodes_of_gpus(num_gpus: int, cluster: ClusterSpec | None) -> int:
+    """Return the number of nodes that have `num_gpus` GPUs. A node has as many GPUs as a node of
+    the cluster, or as the paper's machine if the cluster is None or does not have GPUs.
+    """
+    gpus_per_node = cluster.gpus_per_node if cluster is not None else 0
+    return math.ceil(num_gpus / (gpus_per_node or NUM_PAPER_GPUS))
+
+
 def machine_of_cluster(
     cluster: ClusterSpec,
     hardware: HardwareSpec,
@@ -145,7 +153,7 @@ def machine_of_cluster(
     if number != num_of_cluster:
         source += f"; {number} GPUs in place of its {num_of_cluster or 'CPU cores'}"
         # Nodes are requested whole.
-        num_nodes = math.ceil(number / (cluster.gpus_per_node or NUM_PAPER_GPUS))
+        num_nodes = nodes_of_gpus(number, cluster)
     name = gpu or cluster.gpu_type or default_gpu
     return machine_of_gpus(name, number, num_nodes, hardware, source, cluster)
 
