@@ -215,16 +215,21 @@ def missing_trainings(family: FreshFamily, runs_by_system: RunsBySystem) -> dict
     return missing
 
 
-def compare_family(family: FreshFamily, runs_by_system: RunsBySystem) -> list[ComparedContrast]:
-    """Return every contrast of a family with its measured difference and its answer by decision
-    0013.
-    """
-    # Only the seeds that the decision lists count. Otherwise one could add seeds until a test
-    # passes.
+def runs_of_family(family: FreshFamily, runs_by_system: RunsBySystem) -> dict[str, list[SeedRun]]:
+    """Return the runs with the seeds that decision 0013 lists for a family, by system."""
+    # Other seeds do not count. Otherwise one could add seeds until a test passes.
     runs: dict[str, list[SeedRun]] = {}
     for system, seed in family.trainings:
         family_runs = [run for run in runs_by_system.get(system, ()) if run.seed == seed]
         runs.setdefault(system, []).extend(family_runs)
+    return runs
+
+
+def compare_family(family: FreshFamily, runs_by_system: RunsBySystem) -> list[ComparedContrast]:
+    """Return every contrast of a family with its measured difference and its answer by decision
+    0013.
+    """
+    runs = runs_of_family(family, runs_by_system)
     started = {system: started_runs(system_runs) for system, system_runs in runs.items()}
     values = {}
     for system, system_runs in started.items():

@@ -38,6 +38,7 @@ from analysis.conclusions.fresh import (
     heads_sentence,
     missing_trainings,
     read_seconds_an_update,
+    runs_of_family,
     updates_until,
 )
 from analysis.conclusions.rates import read_rate_probes
@@ -324,8 +325,9 @@ def spread_sentence(family: FreshFamily, runs: RunsBySystem) -> str:
     the intervals of a whole family. Return '' if fewer than three systems have two seeds.
     """
     values = {}
-    for system in family.systems:
-        values[system] = [run.value for run in started_runs(runs.get(system, []))]
+    for system, system_runs in runs_of_family(family, runs).items():
+        if system != REFERENCE_SYSTEM:
+            values[system] = [run.value for run in started_runs(system_runs)]
     sds = {system: statistics.stdev(bits) for system, bits in values.items() if len(bits) > 1}
     if len(sds) < 3:
         return ""
