@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from analysis.conclusions.contrasts import SeedRun
+from analysis.conclusions.fresh import MODEL_READINGS
 from analysis.conclusions.rates import RateProbes
 from paper_tables.measured.study import study_multi30k
 from paper_tables.measured.study.study_multi30k import (
@@ -28,6 +29,7 @@ from paper_tables.measured.study.study_multi30k import (
     is_distinguishable,
     known,
     leave_seeds_out,
+    model_reading_rows,
     printed_differences,
     read_pooled,
     read_welch,
@@ -45,7 +47,7 @@ def test_the_files_are_made_again_byte_for_byte(
     study_multi30k.main()
     made = {path.name: path.read_bytes() for path in tmp_path.glob("*.csv")}
     assert made == {path.name: path.read_bytes() for path in FOLDER.glob("*.csv")}
-    assert len(made) == 5
+    assert len(made) == 6
 
 
 VALUES = {
@@ -102,6 +104,37 @@ def test_each_seed_of_the_control_is_left_out_in_turn() -> None:
     readings = leave_seeds_out(VALUES, ["same"])
     assert [reading.name for reading in readings] == [f"without base {seed}" for seed in (5, 6, 7)]
     assert readings[0].estimate_by_row["same"].difference == pytest.approx(2.525 - 2.53)
+
+
+def test_one_noisy_system_widens_all_intervals_and_is_left_out_of_the_exploratory_columns() -> None:
+    """The seeds of batch_norm differ by 0.4 bits, those of the other systems by 0.02 bits."""
+    bits_by_system: dict[str, list[float]] = {}
+    for system, seed in MODEL_READINGS.trainings:
+        bits_by_system.setdefault(system, []).append(2.5 + 0.01 * (-1) ** seed)
+    bits_by_system["unscaled_attention"] = [2.6, 2.62]
+    bits_by_system["batch_norm"] = [3.0, 3.4]
+    runs = {}
+    for system, bits in bits_by_system.items():
+        runs[system] = [SeedRun(seed=21 + i, value=value) for i, value in enumerate(bits)]
+    lines = {line["system"]: line for line in model_reading_rows(runs)}
+
+    # 13 systems with one degree of freedom, pre-norm with two. The rule pools batch_norm's 0.08.
+    small = 0.02**2 / 2
+    squares = dict.fromkeys(lines, small) | {"pre_norm": 4 / 3 * small, "batch_norm": 0.08}
+    base_variance = 6 * 0.01**2 / 5
+    for name, left_out in (("ours", 0), ("ours_without_batch_norm", 0.08)):
+        degrees = 15 if not left_out else 14
+        pooled = (sum(squares.values()) - left_out) / degrees
+        parts = (base_variance / 6, pooled / 2)
+        welch = sum(parts) ** 2 / (parts[0] ** 2 / 5 + parts[1] ** 2 / degrees)
+        reach = stats.t.ppf(0.975, welch) * math.sqrt(sum(parts))
+        assert lines["unscaled_attention"][name] == f"+0.110 \u00b1 {reach:.3f}"
+
+    unscaled = lines["unscaled_attention"]
+    assert (unscaled["answer"], unscaled["answer_without_batch_norm"]) == ("undecided", "higher")
+    assert lines["untied"]["answer_without_batch_norm"] == "equal within 0.05"
+    assert lines["batch_norm"]["answer"] == "higher"
+    assert lines["batch_norm"]["answer_without_batch_norm"] == ""
 
 
 def long_run(bits: float, best: float | None = None) -> Quantities:
