@@ -78,14 +78,11 @@ def run(args: Flags) -> None:
     """Render all tables and figures. Print Table 2, a summary of the input, and the path of the
     page with all tables.
     """
+    if args.config and args.configfile is None:
+        raise UsageError(f"--config {args.config[0]}: belongs to --configfile; omit it")
     if args.from_logs is not None:
         _make_from_logs(args, args.from_logs)
         return
-    if args.config and args.configfile is None:
-        raise UsageError(
-            f"--config {args.config[0]}: belongs to --configfile, and --config-json is the whole"
-            " config; omit it"
-        )
     if args.output is not None:
         raise UsageError(
             "--output: belongs to --from-logs; a scale's tables are written below --results;"
