@@ -147,9 +147,13 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def mean_of_last(self) -> float | None:
         """The mean bits per subword of the last three validations, or None if there are fewer than
-        three.
+        three, or if the last one was long before the end of the training.
         """
-        return mean_of_last_validations(self.bits_by_update)
+        # A cut log, and a run that diverged at its end, lack the last validations.
+        last = sorted(self.bits_by_update)[-NUM_LAST_VALIDATIONS:]
+        if len(last) < NUM_LAST_VALIDATIONS or self.bits_at(1.0) is None:
+            return None
+        return statistics.mean(self.bits_by_update[update] for update in last)
 
     @property
     def slope_at_end(self) -> float | None:
@@ -256,16 +260,6 @@ def measure_spread(runs_by_system: Mapping[str, Sequence[SeedRun]]) -> Spread:
         late=tuple(late),
         largest=tuple(sds[:NUM_NAMED_SDS]),
     )
-
-
-def mean_of_last_validations(bits_by_update: Mapping[int, float]) -> float | None:
-    """Return the mean bits per subword of the last three validations, or None if there are fewer
-    than three.
-    """
-    last = sorted(bits_by_update)[-NUM_LAST_VALIDATIONS:]
-    if len(last) < NUM_LAST_VALIDATIONS:
-        return None
-    return statistics.mean(bits_by_update[update] for update in last)
 
 
 def started_runs(runs: Sequence[SeedRun]) -> list[SeedRun]:

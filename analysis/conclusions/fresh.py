@@ -198,8 +198,8 @@ def fresh_runs(frame: Frame) -> dict[str, list[SeedRun]]:
         if (testset, metric) != (DEV, BITS_METRIC):
             continue
         for run in seed_runs(frame, number, numbers):
-            # A run without its log, or with fewer than three validations, does not have the primary
-            # quantity. `missing_trainings` then lists it.
+            # A run without the last validations in its log does not have the primary quantity.
+            # `missing_trainings` then lists it.
             if run.mean_of_last is not None:
                 last = msgspec.structs.replace(run, value=run.mean_of_last)
                 runs.setdefault(system, []).append(last)

@@ -248,6 +248,9 @@ def test_a_slope_is_that_of_the_last_forty_percent_and_a_mean_that_of_three_vali
     assert run.mean_of_last == pytest.approx(3.1)
     short = SeedRun(value=3.0, bits_by_update={900: 3.1, 1000: 3.0}, updates=1000)
     assert (short.slope_at_end, short.mean_of_last) == (None, None)
+    # The log was cut after update 800, so the last validations are not known.
+    whole = {update: bits for update, bits in bits_by_update.items() if update <= 800}
+    assert SeedRun(value=3.0, bits_by_update=whole, updates=1000).mean_of_last is None
 
 
 def test_an_effect_is_not_known_where_a_seed_has_no_validation_near_and_bleu_has_none() -> None:
