@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import json
 import lzma
 import shutil
 from pathlib import Path
@@ -238,6 +239,18 @@ def test_a_foreign_log_beside_runs_of_ours_has_tables_of_its_own(
     assert "logs: base" not in (output / "demo" / "tables" / "table3.md").read_text(
         encoding="utf-8"
     )
+
+
+def test_the_json_has_table_2_of_the_records_and_table_2_of_the_logs(
+    site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "others").mkdir()
+    (tmp_path / "others" / "a.log").write_text(TrainingText(num_epochs=2).text(), encoding="utf-8")
+    folders = [str(site.results_folder), str(tmp_path / "others")]
+    assert main(["tables", "--from-logs", *folders, "--output", str(tmp_path), "--json"]) == 0
+    tables = json.loads(capsys.readouterr().out)["tables"]
+    assert [table["title"] for table in tables] == ["Table 2", "Table 2, from logs"]
+    assert all(table["csv"].startswith("model,") for table in tables)
 
 
 def test_the_verb_takes_several_folders_and_names_what_is_left_out(

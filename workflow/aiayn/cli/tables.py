@@ -135,8 +135,9 @@ def _print(args: Flags, tables: Sequence["Table"], summary: str, pages: Sequence
     from paper_tables.render.render import render_csv, render_text
 
     if args.json:
-        csv_by_table = {table.name: render_csv(table) for table in tables}
-        answer = {"summary": summary, "pages": list(map(str, pages)), "csv_by_table": csv_by_table}
+        # A list, because each scale and the logs have a Table 2 of their own.
+        shown = [{"title": table.title, "csv": render_csv(table)} for table in tables]
+        answer = {"summary": summary, "pages": list(map(str, pages)), "tables": shown}
         print(json_text(answer), end="")
         return
     print(*map(render_text, tables), sep="\n")
