@@ -39,6 +39,9 @@ POWER_OF_TEN = re.compile(r"(?<![\w.])([0-9.]+)e([0-9]+)(?!\w)")
 SYMBOL = re.compile(r"^(?P<base>[A-Za-z]+)_(?P<index>[a-z]+)$")
 LATEX_BY_CHARACTER = {
     "\\": r"\textbackslash{}",
+    # LaTeX reads a bracket or a star after the `\\` of a row as an argument of `\\`.
+    "[": "{[}",
+    "*": "{*}",
     "{": r"\{",
     "}": r"\}",
     "&": r"\&",

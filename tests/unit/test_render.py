@@ -110,6 +110,8 @@ def test_no_character_keeps_a_meaning_in_latex() -> None:
     assert escape_latex("50 % of $x_1 & {a} ~ ^ # \\") == (
         r"50 \% of \$x\_1 \& \{a\} \textasciitilde{} \textasciicircum{} \# \textbackslash{}"
     )
+    # At the beginning of a row, a bracket or a star would belong to the `\\` of the row before.
+    assert escape_latex("[old] *.log") == "{[}old] {*}.log"
 
 
 # Markup of each format, a control character, and a mark that turns the direction of writing.
