@@ -32,9 +32,10 @@ def rounded(value: float, unit: str | int, *, is_signed: bool = False) -> str:
     operations in powers of ten.
     """
     if unit == "num_parameters":
-        # Three significant digits: 65 million is 65.0, and 213 million is 213.
+        # Three significant digits: 65 million is 65.0, and 213 million is 213. The exponent is that
+        # of the rounded number: 9.996 million is 10.0.
         millions = value / 1e6
-        exponent = int(f"{millions:e}".split("e")[1])
+        exponent = int(f"{millions:.{PARAMETER_DIGITS - 1}e}".split("e")[1])
         return f"{millions:.{max(0, PARAMETER_DIGITS - 1 - exponent)}f}"
     if unit in FLOPS_METRICS and value > 0:
         # Python writes 2.3e+19. The text is 2.3e19, as in published/table2.csv. The templates make

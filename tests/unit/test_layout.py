@@ -24,6 +24,11 @@ def test_a_difference_has_its_sign_and_no_negative_zero() -> None:
     assert rounded(-0.0001, BITS) == "0.000"
 
 
+def test_a_number_of_parameters_has_three_digits_also_where_rounding_adds_a_digit() -> None:
+    counts = (65_000_000, 213_000_000, 9_996_000, 99_960_000)
+    assert [rounded(count, "num_parameters") for count in counts] == ["65.0", "213", "10.0", "100"]
+
+
 def test_a_gpu_that_is_not_in_hardware_yaml_gives_no_cost(tmp_path: Path) -> None:
     site = make_site(tmp_path)
     write_everything(site, hardware=msgspec.structs.replace(EIGHT_P100, gpu="X-9000"))
