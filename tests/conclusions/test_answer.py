@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from paper_tables.render.picture import Picture, PictureLine, place_lines
@@ -57,6 +58,10 @@ def test_marks_have_their_places_on_one_axis_and_a_long_interval_is_cut() -> Non
     assert second["ours"] == pytest.approx(100 * (0.5 + 0.25 / 1.12), abs=0.01)
     assert (second["low"], second["high"]) == (0.0, 100.0)
     assert picture.frame["high"].tolist()[1] == 9.0
+    # A conclusion that two systems are equal holds although the interval includes 0.
+    equal = place_lines([line(kind="same", ours=0.1, interval=(-0.1, 0.3))])
+    hollow = render_html("picture.svg.j2", picture=msgspec.structs.replace(picture, lines=equal))
+    assert '<circle class="ours same" style="fill: var(--paper)"' in hollow
     drawn = render_html("picture.svg.j2", picture=picture)
     assert "&lt;r&gt;" in drawn
     assert "<r>" not in drawn
