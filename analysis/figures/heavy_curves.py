@@ -267,7 +267,8 @@ def _layers(
         # for a panel of this height.
         axis.values = round_ticks(low / 1.05, high * 1.05)
     y = alt.Y("value:Q", scale=scale, axis=axis)
-    names = list(dict.fromkeys(points["series"]))
+    # As in the legend: the series of the whole figure, also those without a value in this panel.
+    names = list(dict.fromkeys(frame["series"]))
     # A Vega expression. Python's `repr` of a list of names is also a valid JavaScript array.
     is_grey = f"indexof({names[MAX_SERIES:]!r}, datum.series) >= 0"
     opacity = alt.condition(is_grey, alt.value(0.25), alt.value(1.0))

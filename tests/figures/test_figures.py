@@ -5,6 +5,7 @@ What is drawn is read from the SVG: Vega labels each mark with its values.
 """
 
 import html
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -192,6 +193,16 @@ def test_curves_mark_values_that_are_no_numbers_and_need_no_dev_scores() -> None
         label for label in labels_of(svgs[2]) if "value: 7.5" in label
     ] != []  # the other panels are there
     assert "No dev perplexity" in curves.describe_curves(frames[2])
+
+
+def test_a_series_beyond_the_colours_is_pale_also_where_other_series_have_no_values() -> None:
+    """The first of seven series did not validate, so the perplexity has only six."""
+    first = curve_frame().query("series == 'base' and measure == 'loss_bits'")
+    frames = [first.assign(series="s0")]
+    frames += [curve_frame().query("run == 'a'").assign(series=f"s{n}") for n in range(1, 7)]
+    chart = curves.draw_curves(pd.concat(frames, ignore_index=True))
+    pale = re.findall(r"indexof\((.*?), datum", json.dumps(chart.to_dict()))
+    assert pale == ["['s6']"] * len(curves.PANELS)
 
 
 @pytest.mark.parametrize(
