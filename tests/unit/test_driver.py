@@ -21,12 +21,13 @@ import aiayn.launch.driver
 import aiayn.runs.run_folder
 from aiayn.errors import LaunchError, RunError
 from aiayn.launch.code_snapshot import snapshot_folder, take_snapshot
+from aiayn.launch.launcher import SubmissionError
 from aiayn.records import TrainRecord, read_record
 from aiayn.runs.attempts import DONE_NAME, AttemptOutcome
 from aiayn.runs.clock import Clock
 from aiayn.runs.run_folder import RunFolder
 from tests.case_tables import read_cases
-from tests.driven_run import DrivenRun
+from tests.driven_run import DrivenRun, LocalJob, Step
 from tests.fake_slurm import FakeSlurm
 from tests.run_folders import job_output, submitted, training_process, write_log
 
@@ -285,6 +286,40 @@ def test_a_signal_ends_the_driver_after_its_job_here_and_at_once_where_that_runs
     assert "`aiayn cancel run`, or `scancel --name=run`" in caplog.text
     assert slurm.num_submitted() == 1
     assert slurm.calls("scancel") == []
+
+
+@pytest.mark.parametrize("launcher", ["slurm", "local"])
+def test_after_a_signal_no_job_is_submitted(
+    launcher: str, driven: DrivenRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        aiayn.launch.driver,
+        "place_beginning",
+        lambda request: os.kill(os.getpid(), signal.SIGTERM),
+    )
+    with pytest.raises(RunError, match="run: no job of this run is known; the same command sub"):
+        driven.drive(launcher=launcher)
+    assert driven.jobs == []
+    assert driven.slurm.num_submitted() == 0
+
+
+@pytest.mark.parametrize("launcher", ["slurm", "local"])
+def test_a_driver_that_waits_to_submit_does_not_say_that_a_job_continues(
+    launcher: str, driven: DrivenRun, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Slurm refuses a job for now, or all GPUs of this machine are in use."""
+    driven.slurm.set_flag("refused", "sbatch: error: QOSMaxSubmitJobPerUserLimit")
+
+    def refuse(work: Step) -> LocalJob:
+        work()
+        raise SubmissionError("run: 0 of this machine's 2 GPUs are free", is_passing=True)
+
+    driven.make_local_job = refuse
+    submission = [lambda: None] if launcher == "local" else []
+    with caplog.at_level("INFO"), pytest.raises(KeyboardInterrupt):
+        driven.drive(*submission, lambda: os.kill(os.getpid(), signal.SIGINT), launcher=launcher)
+    assert "continues" not in caplog.text
+    assert "run: no job of this run is known; the same command submits one" in caplog.text
 
 
 def test_a_pause_is_as_long_as_it_says_and_ends_early_by_its_check() -> None:

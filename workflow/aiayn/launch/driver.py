@@ -389,6 +389,10 @@ class _Driver:
         If the queue does not answer a submission, the queue may have taken the job all the same. If
         the queue lists a job that it has taken without an answer, the driver uses this job and does
         not submit a second job.
+
+        Raises:
+            LaunchError: if the queue refuses the job.
+            RunError, KeyboardInterrupt: after a signal, in place of a submission.
         """
         request, folder, launcher = self._request, self._folder, self._launcher
         if launcher.has_code_copies:
@@ -399,6 +403,8 @@ class _Driver:
         folder.remove_rank_errors()
         job = ""
         while not job and not folder.is_done():
+            # The signal may have come while the driver asked the queue or copied files.
+            self._end_without_job()
             try:
                 # A job that requeues itself needs this number to stop at the cluster's maximum.
                 numbered = msgspec.structs.replace(request, num_earlier_jobs=num_earlier_jobs)
@@ -409,7 +415,8 @@ class _Driver:
                     self._log_change(
                         f"{reason}; that may pass: the next attempt is in {RESUBMIT_SECONDS:.0f} s"
                     )
-                self._pause(RESUBMIT_SECONDS if error.is_passing else GRACE_SECONDS)
+                seconds = RESUBMIT_SECONDS if error.is_passing else GRACE_SECONDS
+                self._clock.pause(seconds, self._end_without_job)
                 if alive := self._alive_jobs(self._ask_queue()):
                     # sbatch may fail after the controller has taken the job. Its number is then in
                     # the queue.
@@ -580,3 +587,10 @@ class _Driver:
             except LaunchError as error:
                 # The job is from an earlier driver, so this driver cannot signal it.
                 self._interruption.raise_if_any(f"{run}: {error}")
+
+    def _end_without_job(self) -> None:
+        """End the driver if it got a signal before it had a job."""
+        self._interruption.raise_if_any(
+            f"{self._request.run}: no job of this run is known; the same command submits one, or"
+            " attaches to it"
+        )
