@@ -24,8 +24,12 @@ def training_of(run: str) -> TrainingKey | None:
 
 def meant_runs(run: str, names: Iterable[str]) -> list[str]:
     """Return the names of runs that are equal to `run`, or begin with `run`. If `run` ends in a
-    seed, the seed must be equal: `-seed1` does not match a run with seed 10.
+    seed, the seed must be equal: `-seed1` does not match a run with seed 10. If `run` is empty, no
+    name matches.
     """
+    # `aiayn cancel "$RUN"` with an unset variable must not cancel the only run.
+    if not run:
+        return []
     sorted_names = sorted(names)
     # A name that ends in its seed is complete except for the digest, which follows a `-`.
     beginning = f"{run}-" if _ENDS_IN_SEED.search(run) else run
@@ -53,4 +57,4 @@ def match_run(run: str, names: Iterable[str], *, location: str, unknown: str) ->
     # The candidates are listed in both cases, so that the user can copy a name.
     problem = "is the beginning of more than one run" if meant else unknown
     listed = "\n  ".join(meant or sorted_names) or "none"
-    raise RecordError(f"{location}: {run} {problem}; candidates:\n  {listed}")
+    raise RecordError(f"{location}: {run or 'an empty name'} {problem}; candidates:\n  {listed}")
