@@ -103,6 +103,14 @@ def test_a_lost_attempt_never_ends_before_it_began(tmp_path: Path) -> None:
     assert [event.time for event in read_events(tmp_path)] == [NOON] * 4
 
 
+def test_an_error_that_is_removed_while_it_is_read_is_left_out(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    (tmp_path / "rank3.error").symlink_to("removed")
+    folder.record_rank_error(0, RecordError("no space"))
+    (error,) = folder.rank_errors()
+    assert error.endswith(": no space")
+
+
 def test_an_end_keeps_forty_lines_of_the_log(tmp_path: Path) -> None:
     RunFolder(tmp_path).append_event(started(1, 0))
     write_log(tmp_path, [*(f"line {number}" for number in range(100)), "x" * 1000])

@@ -14,6 +14,7 @@ an error, the rank was killed, or it ended because a different rank had ended. I
 our code runs, for example in an import by submitit, only the output of the job shows the error.
 """
 
+import contextlib
 import datetime
 import os
 import platform
@@ -251,12 +252,14 @@ class RunFolder:
 
     def rank_errors(self) -> list[str]:
         """Return the recorded errors of the ranks, the earliest first, without tracebacks."""
+        errors = []
+        for path in self.path.glob(_ERROR_PATTERN):
+            # The driver may remove the files meanwhile.
+            with contextlib.suppress(FileNotFoundError):
+                text = path.read_text(encoding="utf-8", errors="replace")
+                errors.append((path.stat().st_mtime_ns, text.partition("\n\n")[0]))
         # The earliest error is the cause. The other ranks mostly report a closed connection.
-        paths = sorted(self.path.glob(_ERROR_PATTERN), key=lambda path: path.stat().st_mtime_ns)
-        return [
-            path.read_text(encoding="utf-8", errors="replace").partition("\n\n")[0]
-            for path in paths
-        ]
+        return [text for _, text in sorted(errors)]
 
     def remove_rank_errors(self) -> None:
         """Remove the recorded errors of an earlier job's ranks."""
