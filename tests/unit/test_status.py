@@ -100,6 +100,13 @@ def test_of_two_runs_of_a_training_the_newer_one_counts_unless_the_older_is_aliv
     assert status.reason == "job 22 on n1"
 
 
+def test_an_archive_next_to_the_runs_is_no_run(runs: Path) -> None:
+    (runs / "demo_en_de-base-seed1-aaaaaaaa.tar").touch()
+    key = TrainingKey("demo_en_de", "base", 1)
+    training = read_system("base", "demo").training
+    assert unrecorded_statuses({key: training}, runs, QUEUES)[key].state == "missing"
+
+
 def test_local_runs_ask_no_queue(runs: Path, slurm: FakeSlurm) -> None:
     # squeue may take seconds, or be absent.
     folder = make_run(runs, "a", events=[started(1, 0)], jobs=[submitted("local", "1")])

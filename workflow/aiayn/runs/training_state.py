@@ -43,8 +43,10 @@ def unrecorded_statuses(
     for key in training_by_key:
         corpus, system, seed = key
         # A training may have several runs: each change of its spec gives the run a new name.
-        for folder in runs_folder.glob(f"{corpus}-{system}-seed{seed}-*"):
-            key_by_folder[str(folder)] = key
+        # Next to the folders a user may keep archives of runs.
+        for path in runs_folder.glob(f"{corpus}-{system}-seed{seed}-*"):
+            if path.is_dir():
+                key_by_folder[str(path)] = key
     newest: dict[TrainingKey, RunStatus] = {}
     for status in read_statuses([Path(folder) for folder in sorted(key_by_folder)], queues):
         key = key_by_folder[status.run_folder]
