@@ -486,7 +486,6 @@ def _judge_alive(evidence: Evidence, shown: QueuedJob) -> tuple[State, str]:
     if evidence.has_rank:
         return (
             "running",
-            f"though {evidence.queue_command} shows job {evidence.jobs[-1].job} as waiting:"
-            f" {reason}",
+            f"though {evidence.queue_command} shows job {shown.job} as waiting: {reason}",
         )
     return "queued", reason
