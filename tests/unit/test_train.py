@@ -92,6 +92,9 @@ def test_beginning_anew_sets_the_earlier_run_aside(driven: DrivenRun) -> None:
     for number in (1, 2):
         driven.drive(driven.finish, launcher="local", fresh=True)
         assert (driven.folder / f"aside-{number}" / DONE_NAME).exists()
+    (driven.folder / "aside-2").rename(driven.folder / "aside-2-good")
+    driven.drive(driven.finish, launcher="local", fresh=True)
+    assert (driven.folder / "aside-2" / DONE_NAME).exists()
     assert (driven.folder / "aside-1" / "checkpoints" / "full_00000010.pt").exists()
     assert not (driven.folder / "checkpoints").exists()
 

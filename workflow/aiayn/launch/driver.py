@@ -153,7 +153,9 @@ def _set_aside(folder: RunFolder, clock: Clock) -> None:
     old = [path for path in folder.path.iterdir() if not path.name.startswith(kept_prefixes)]
     if old:
         # Each fresh start keeps the one before it in a folder of its own.
-        numbers = [int(path.name.removeprefix("aside-")) for path in folder.path.glob("aside-*")]
+        # A user may have renamed an earlier folder, for example to `aside-1-good`.
+        names = [path.name.removeprefix("aside-") for path in folder.path.glob("aside-*")]
+        numbers = [int(name) for name in names if name.isdecimal()]
         aside_path = folder.path / f"aside-{1 + max(numbers, default=0)}"
         aside_path.mkdir()
         for path in old:
