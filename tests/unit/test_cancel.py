@@ -12,7 +12,9 @@ import aiayn.runs.cancel
 import aiayn.runs.status
 from aiayn.__main__ import main
 from aiayn.runs.attempts import RANK_LOCK_NAME
+from aiayn.runs.queue import Queues
 from aiayn.runs.run_folder import RunFolder
+from aiayn.runs.status import RunStatus
 from tests.case_tables import read_cases
 from tests.fake_slurm import FakeSlurm
 from tests.run_folders import (
@@ -22,6 +24,7 @@ from tests.run_folders import (
     started,
     submitted,
     training_process,
+    write_done,
 )
 from tests.slurm.no_locks import no_locks
 
@@ -148,6 +151,35 @@ def test_a_rank_that_ends_just_after_its_job_was_cancelled_is_no_error(
     )
     assert cancel(local_run) == 0
     assert "saved at update 100 of 500" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+def test_a_local_rank_that_ends_by_itself_is_not_ended(
+    is_done: bool,
+    local_run: Path,
+    slurm: FakeSlurm,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It ends between the look at its state and the signal."""
+    with training_process(local_run) as training:
+        read = aiayn.runs.cancel.read_statuses
+
+        def read_and_end(run_folders: list[Path], queues: Queues) -> list[RunStatus]:
+            statuses = read(run_folders, queues)
+            training.kill()
+            training.wait()
+            if is_done:
+                write_done(local_run, tokens=1, wall_seconds=1)
+            return statuses
+
+        monkeypatch.setattr(aiayn.runs.cancel, "read_statuses", read_and_end)
+        assert cancel(local_run) == (0 if is_done else 1)
+    output, errors = capsys.readouterr()
+    if is_done:
+        assert output == f"{RUN}: finished before it could be ended; it is done\n"
+    else:
+        assert "rank 0 is not running now" in errors
 
 
 def test_a_lock_file_without_a_number_is_no_process(

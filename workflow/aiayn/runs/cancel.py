@@ -150,10 +150,14 @@ class _Cancellation:
         """Send the signal TERM to rank 0 on this machine, and wait until rank 0 has ended. At the
         signal rank 0 saves a checkpoint, and all ranks stop together.
         """
-        is_unlocked = self._is_unlocked()
-        # The job is cancelled, and rank 0 has ended since the caller looked at its lock.
-        if is_unlocked and is_job_cancelled:
-            return
+        if self._is_unlocked():
+            # Rank 0 has ended since the caller looked at its lock.
+            if is_job_cancelled or self._folder.is_done():
+                return
+            raise StateError(
+                f"{self._run}: rank 0 is not running now; end its driver with Ctrl-C, or repeat the"
+                " command later"
+            )
         # A signal reaches only processes of this machine.
         if self._status.host != platform.node():
             queue_words = ""
@@ -166,12 +170,9 @@ class _Cancellation:
             raise StateError(f"{self._run}: {queue_words}{self._how_to_end()}")
         # The lock file keeps the number of a process that has ended, and an unrelated process may
         # have this number now. So it counts only while the lock is held.
-        process = None if is_unlocked else self._folder.rank_zero_process()
+        process = self._folder.rank_zero_process()
         if process is None:
-            reason = "rank 0 has only just begun; repeat the command"
-            if is_unlocked:
-                reason = "no job yet: its driver is about to submit it; end the driver with Ctrl-C"
-            raise StateError(f"{self._run}: {reason}")
+            raise StateError(f"{self._run}: rank 0 has only just begun; repeat the command")
         # Rank 0 may have ended by itself in the meantime.
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGTERM)
