@@ -56,7 +56,7 @@ def progress(tmp_path: Path) -> WorkflowProgress:
 def test_a_training_has_update_loss_and_time_left(
     progress: WorkflowProgress, tmp_path: Path
 ) -> None:
-    begin = time.monotonic()
+    begin = progress._job_by_number[1].began
     assert progress.look(begin + 3)[0] == ["demo_en_de big, seed 1: starts, 0m03s"]
     write_log(tmp_path, 256)  # two updates a second, 564 are left
     (line,) = progress.look(begin + 50)[0]
@@ -67,7 +67,7 @@ def test_another_job_shows_the_bar_of_its_log(progress: WorkflowProgress, tmp_pa
     log = tmp_path / "decode.log"
     log.write_text("decode:  45%|####5     | 450/1000 [00:12<00:14, 37.5line/s]\n")
     progress.filter(begins(2, "decode", str(log), corpus="demo_en_de", system="base", seed=1))
-    assert progress.look(time.monotonic() + 12)[0][1] == (
+    assert progress.look(progress._job_by_number[2].began + 12)[0][1] == (
         "decode demo_en_de base, seed 1: 0m12s, 45% done, 00:14 left"
     )
     progress.filter(record(event="job_finished", job_id=2))
@@ -149,6 +149,33 @@ def test_after_ctrl_c_the_last_lines_say_what_was_saved(tmp_path: Path) -> None:
         "demo_en_de big, seed 1: saved at update 191 of 820",
         "interrupted; the same command resumes it",
     ]
+
+
+def test_after_ctrl_c_a_training_that_has_not_begun_is_not_called_saved(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    progress = WorkflowProgress(tmp_path, stream=stream)
+    progress.filter(begins(1, corpus="demo_en_de", system="big", seed=1))
+    (tmp_path / RUN).mkdir()
+    (tmp_path / f"{RUN}.tar").touch()  # an archive is no run
+    progress.start(shows_all=False)
+    progress.filter(record(f"{workflow_progress.INTERRUPTED}, this might take some time."))
+    progress.stop()
+    assert "demo_en_de big, seed 1: ended before anything was saved\n" in stream.getvalue()
+
+
+def test_after_ctrl_c_on_a_cluster_nothing_is_called_saved_and_the_drivers_messages_are_shown(
+    tmp_path: Path,
+) -> None:
+    """Trainings on a cluster continue. The whole log is shown there."""
+    stream = io.StringIO()
+    progress = WorkflowProgress(tmp_path, stream=stream)
+    progress.filter(begins(1, corpus="demo_en_de", system="big", seed=1))
+    write_log(tmp_path, 190)
+    progress.start(shows_all=True)
+    assert progress.filter(record(f"{workflow_progress.INTERRUPTED}, this might take some time."))
+    assert progress.filter(record("Error in rule train", logging.ERROR, event="job_error", jobid=1))
+    progress.stop()
+    assert stream.getvalue() == ""
 
 
 def test_a_locked_folder_is_explained_without_the_advice_to_unlock(

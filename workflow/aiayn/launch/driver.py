@@ -38,7 +38,7 @@ from aiayn.runs.run_folder import (
     SubmittedJob,
 )
 from aiayn.runs.status import gather_evidence, judge_state
-from aiayn.runs.status_text import format_duration
+from aiayn.runs.status_text import format_duration, saved_words
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.train.request import NotedSignal, TrainingRequest
 
@@ -274,7 +274,8 @@ class _Driver:
                 folder.end_attempt(outcome="failed", reason=rank_error[:2000])
             raise self._failure(rank_error, output)
         # After the failures: a user who pressed Ctrl-C must see them as well.
-        self._interruption.raise_if_any(f"{run}: saved at {where}; the same command resumes it")
+        saved = saved_words(folder.newest_update(), self._request.training.updates)
+        self._interruption.raise_if_any(f"{run}: {saved}; the same command resumes it")
         if follows == "cancelled":
             cancelled = f"{self._launcher.title} job {end.job} was cancelled"
             # A job that the queue killed could not record its end itself.

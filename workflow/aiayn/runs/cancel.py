@@ -15,6 +15,7 @@ from aiayn.runs.locks import is_held
 from aiayn.runs.queue import JobQueue, QueuedJob, QueueError, Queues
 from aiayn.runs.run_folder import RunFolder
 from aiayn.runs.status import RunStatus, read_statuses
+from aiayn.runs.status_text import saved_words
 
 POLL_SECONDS = 0.5
 QUEUE_POLL_SECONDS = 2.0
@@ -89,13 +90,9 @@ class _Cancellation:
         if self._folder.is_done():
             return f"{self._run}: finished before it could be ended; it is done"
         # Only what is on the disk counts: a killed rank may have been about to save.
-        saved = self._folder.newest_update()
-        total = f" of {status.updates:,}" if status.updates else ""
-        saved_words = (
-            f"saved at update {saved:,}{total}" if saved else "ended before anything was saved"
-        )
+        saved = saved_words(self._folder.newest_update(), status.updates)
         resuming = "the same command, `snakemake` or `aiayn train`, resumes it"
-        return f"{self._run}: {saved_words}; {resuming}"
+        return f"{self._run}: {saved}; {resuming}"
 
     def _how_to_end(self) -> str:
         """Return a text with the machine on which the run is running, and the commands that end the

@@ -124,6 +124,14 @@ def format_duration(seconds: float | None) -> str:
     return f"{whole // 60}m{whole % 60:02d}s"
 
 
+def saved_words(saved: int, updates: int | None) -> str:
+    """Return as text which update of a run was saved before the run ended. `saved` is 0 if the run
+    has no checkpoint. `updates` is the total number of updates, if it is known.
+    """
+    total = f" of {updates:,}" if updates else ""
+    return f"saved at update {saved:,}{total}" if saved else "ended before anything was saved"
+
+
 def _number(value: float | None, form: str) -> str:
     return UNKNOWN if value is None else format(value, form)
 

@@ -19,7 +19,7 @@ import msgspec
 
 from aiayn.runs.log import last_lines, read_log_tail, read_max_update
 from aiayn.runs.run_folder import RunFolder
-from aiayn.runs.status_text import format_duration
+from aiayn.runs.status_text import format_duration, saved_words
 
 TRAINING_RULE = "train"
 LOOK_SECONDS = 1.0
@@ -82,7 +82,7 @@ class WorkflowProgress:
         self._note(vars(record))
         # After Ctrl-C snakemake reports the jobs that it ended as errors. They are hidden, and
         # `stop` says what was saved.
-        return not self._is_interrupted and (self._shows_all or _is_for_terminal(record))
+        return self._shows_all or (not self._is_interrupted and _is_for_terminal(record))
 
     def start(self, *, shows_all: bool) -> None:
         """Begin to show progress, until `stop` is called. With `shows_all` the terminal also shows
@@ -93,13 +93,15 @@ class WorkflowProgress:
         threading.Thread(target=self._show_until_the_end, daemon=True).start()
 
     def stop(self) -> None:
-        """Stop showing progress. After Ctrl-C, print which update of each training was saved."""
+        """Stop showing progress. After Ctrl-C, print which update of each training was saved,
+        unless the terminal shows the whole log.
+        """
         self._ended.set()
         if self._is_interrupted:
             for job in self._job_by_number.values():
                 if job.rule == TRAINING_RULE and (folder := self._run_folder(job)):
-                    updates = f"{folder.newest_update()} of {read_max_update(folder.log_path)}"
-                    self._write(f"{job.label}: saved at update {updates}\n")
+                    updates = read_max_update(folder.log_path)
+                    self._write(f"{job.label}: {saved_words(folder.newest_update(), updates)}\n")
             self._write("interrupted; the same command resumes it\n")
 
     def look(self, now: float) -> tuple[list[str], list[int]]:
@@ -162,8 +164,10 @@ class WorkflowProgress:
         # call the number of a job `job_id` or `jobid`.
         elif event in ("job_finished", "job_error") and not self._is_interrupted:
             self._job_by_number.pop(int(values.get("job_id", values.get("jobid", 0))), None)
-        # Snakemake has no event for the next two cases, only the words of its messages.
-        elif text.startswith(INTERRUPTED):
+        # Snakemake has no event for the next two cases, only the words of its messages. Trainings
+        # on a cluster do not save at Ctrl-C. There the whole log is shown, with the messages of the
+        # drivers.
+        elif text.startswith(INTERRUPTED) and not self._shows_all:
             self._is_interrupted = True
             self._write("interrupted: trainings save, which takes some seconds\n")
         elif LOCKED in text:
@@ -195,8 +199,9 @@ class WorkflowProgress:
         """Return the newest run with the corpus, system and seed of a training job."""
         # A training has several runs if its spec has changed. The newest is the run of this job.
         name = "{corpus}-{system}-seed{seed}-*".format(**job.wildcards)
-        paths = sorted(self._runs_folder.glob(name), key=lambda path: path.stat().st_mtime)
-        return RunFolder(paths[-1]) if paths else None
+        folders = [path for path in self._runs_folder.glob(name) if path.is_dir()]
+        newest = max(folders, key=lambda path: path.stat().st_mtime, default=None)
+        return RunFolder(newest) if newest else None
 
 
 def _is_for_terminal(record: logging.LogRecord) -> bool:
