@@ -310,6 +310,26 @@ def test_36_a_requeued_job_with_one_output_each_is_one_training(tmp_path: Path) 
     assert filled(judged) == {"slurm-1.log": WHOLE, "g.log": ["bleu"]}
 
 
+def test_the_cost_is_the_time_of_each_start_times_its_gpus(tmp_path: Path) -> None:
+    first, second = halves(BASE, BASE.changed(distributed_world_size=1, update_freq=[8]))
+    first, second = (
+        timed(first),
+        timed(second, begin="2024-03-02 00:00:00", end="2024-03-02 12:00:00"),
+    )
+    judged = judge_base(tmp_path, **{"a": "", "slurm-1": first, "slurm-2": second})
+    assert filled(judged) == {"slurm-1.log": WHOLE, "g.log": ["bleu"]}
+    assert training(judged, "slurm-1").gpu_seconds == 43_200 * 8 + 43_200
+
+
+def test_the_time_of_a_start_without_clock_includes_its_last_part_of_an_epoch(
+    tmp_path: Path,
+) -> None:
+    first, second = halves(replace(BASE, form="print"), replace(BASE, form="print"))
+    torn_epoch = "| epoch 011:  4000 / 5000 loss=4.1, nll_loss=2.5, ppl=5.66, lr=0.000190, num_updates=54000, wall=23329\n"
+    judged = judge_base(tmp_path, **{"a": "", "slurm-1": first + torn_epoch, "slurm-2": second})
+    assert training(judged, "slurm-1").gpu_seconds == (23_329 + 43_200) * 8
+
+
 def test_37_a_copy_counts_once_and_its_translation_is_known(tmp_path: Path) -> None:
     copy = "Loading cuda/11.0\nLoading gcc/9\nLoading nccl\n" + BASE.text()
     judged = judge_base(tmp_path, **{"slurm-7": copy})

@@ -177,7 +177,7 @@ class TrainingText:
         values = self._values(update, nll) | {
             "lr": self._rate(update),
             "gnorm": "0.4",
-            "wall": str(update),
+            "wall": f"{update * 0.432:g}",
         }
         if self.log_format == "json":
             printed = json.dumps(

@@ -540,23 +540,23 @@ def _costs(section: Section) -> Iterator[Fact]:
     if done is None or not clock:
         return
     if not section.value("resumed_updates"):  # a later start adds to the time of the earlier starts
-        walls = [line.value_by_name.get("wall", 0.0) for line in section.epochs.values()]
-        clock = max([clock, *walls])
+        clock = max(clock, _largest_wall(section))
     is_wrong = abs(clock - (real(done.value) or 0.0)) > CLOCK_SECONDS + 0.05 * clock
     yield done._replace(quantity="wrong_clock", value=is_wrong)
 
 
 def _speed(training: Training) -> Iterator[Fact]:
-    """Yield facts about the speed of a training: the seconds of all its starts, the number of
+    """Yield facts about the speed of a training: the GPU time of all its starts, the number of
     different GPU models, and the target tokens a second of all GPUs together.
 
     The tokens a second are the median over the epochs of the last start, which include validation
     and saving, or the median over its lines of statistics if no epoch has ended.
     """
     last = training.last
-    seconds = [_wall_seconds(section) for section in training.sections]
-    if all(seconds):
-        yield last.fact("wall_seconds", sum(seconds), last.last_line)
+    # A later start may have more or fewer GPUs.
+    gpu_seconds = [_wall_seconds(section) * _num_gpus(section) for section in training.sections]
+    if all(gpu_seconds):
+        yield last.fact("gpu_seconds", sum(gpu_seconds), last.last_line)
     # fairseq pads the names of GPUs to one width.
     names = {str(gpu).strip() for section in training.sections for gpu in section.values("gpu")}
     if names:
@@ -568,12 +568,24 @@ def _speed(training: Training) -> Iterator[Fact]:
         yield last.fact("speed", statistics.median(speeds), last.last_line)
 
 
+def _num_gpus(section: Section) -> int:
+    """Return the number of GPUs of a start, 0 if it is not known. A start that failed early printed
+    only its arguments.
+    """
+    asked = whole(section.arguments.get("distributed_world_size"))
+    return section.whole("num_gpus") or asked or 0
+
+
 def _wall_seconds(section: Section) -> float:
     """Return the duration in seconds of a start (one run of fairseq-train): the number that fairseq
     prints at the end, or else the time between the first and last line, or else the largest `wall`
     in the statistics. Return 0 if the log states no time.
     """
-    # `wall` counts from the start of the training, and is 0 in some versions after a resume.
-    walls = [line.value_by_name.get("wall", 0.0) for line in section.epochs.values()]
-    printed = section.real("done_seconds") or _clock_seconds(section)
-    return printed or max(walls, default=0.0)
+    return section.real("done_seconds") or _clock_seconds(section) or _largest_wall(section)
+
+
+def _largest_wall(section: Section) -> float:
+    # `wall` counts from the start of the training, and is 0 in some versions after a resume. A
+    # start that was killed within an epoch has lines after its last whole epoch.
+    lines = [*section.epochs.values(), *section.samples]
+    return max((line.value_by_name.get("wall", 0.0) for line in lines), default=0.0)

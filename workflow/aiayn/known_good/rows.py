@@ -100,12 +100,11 @@ def _add_numbers(training: Training, events: list[Event] | None) -> None:
         PERPLEXITY_METRIC: perplexity_of(newest.get("final_nll_bits")),
     }
     training.stated = {metric: value for metric, value in values.items() if value is not None}
-    seconds, num_gpus = newest.get("wall_seconds"), newest.get("num_gpus")
     # The recorded attempts include killed jobs, which a log does not.
     if events is not None:
         training.gpu_seconds = sum_seconds(events)[1] or None
-    elif seconds and num_gpus and last.arguments.get("cpu") is not True:
-        training.gpu_seconds = seconds * num_gpus
+    elif last.arguments.get("cpu") is not True:
+        training.gpu_seconds = newest.get("gpu_seconds")
 
 
 def _judge_training(training: Training) -> None:
