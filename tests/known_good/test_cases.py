@@ -310,6 +310,25 @@ def test_36_a_requeued_job_with_one_output_each_is_one_training(tmp_path: Path) 
     assert filled(judged) == {"slurm-1.log": WHOLE, "g.log": ["bleu"]}
 
 
+def test_36_of_two_starts_from_one_checkpoint_the_later_one_counts(tmp_path: Path) -> None:
+    first, second = halves(BASE, BASE)
+    failed = "".join(
+        line
+        for line in second.splitlines(keepends=True)
+        if "epoch 0" not in line and "done" not in line
+    )
+    texts = {
+        "slurm-8": timed(first),
+        "slurm-9": timed(failed, begin="2024-03-02 00:00:00", end="2024-03-02 00:10:00"),
+        "slurm-10": timed(second, begin="2024-03-03 00:00:00", end="2024-03-03 12:00:00"),
+    }
+    judged = judge_base(tmp_path, a="", **texts)
+    assert filled(judged) == {"slurm-8.log": WHOLE, "g.log": ["bleu"]}
+    assert [one.path for one in training(judged, "slurm-8").sections] == [
+        f"{name}.log" for name in texts
+    ]
+
+
 def test_the_cost_is_the_time_of_each_start_times_its_gpus(tmp_path: Path) -> None:
     first, second = halves(BASE, BASE.changed(distributed_world_size=1, update_freq=[8]))
     first, second = (
@@ -335,6 +354,24 @@ def test_37_a_copy_counts_once_and_its_translation_is_known(tmp_path: Path) -> N
     judged = judge_base(tmp_path, **{"slurm-7": copy})
     assert len(judged.trainings) == 1
     assert sorted(filled(judged).values()) == [["bleu"], WHOLE]
+
+
+def test_37_a_file_of_fairseqs_log_file_option_is_a_copy(tmp_path: Path) -> None:
+    # fairseq's --log-file has the messages alone, and not those about data and dictionaries.
+    text = re.sub(r"(?m)^2024.*\| (?:fairseq\.tasks|fairseq\.data).*\n", "", BASE.text())
+    text = re.sub(r"(?m)^2024-\S+ \S+ \| INFO \| [\w.]+ \| ", "", text)
+    judged = judge_base(tmp_path, a="", **{"a-file": text, "slurm-7": BASE.text()})
+    assert filled(judged) == {"slurm-7.log": WHOLE, "g.log": ["bleu"]}
+    assert training(judged, "slurm-7").copies == ["a-file.log"]
+
+
+def test_37_a_copy_of_a_diverged_training_is_no_second_training(tmp_path: Path) -> None:
+    text = re.sub(
+        r"loss [\d.]+ \| nll_loss [\d.]+ \| ppl [\d.]+", "loss nan | nll_loss nan", BASE.text()
+    )
+    judged = judge_base(tmp_path, a=text, copy=text)
+    assert [one.copies for one in judged.trainings] == [["copy.log"]]
+    assert "conflict" not in problems_of(judged, "a.log")
 
 
 def test_37_a_copy_beside_a_translation_says_whose_checkpoint_it_is(tmp_path: Path) -> None:

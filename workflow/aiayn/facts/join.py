@@ -74,7 +74,7 @@ def _without_copies(sections: list[Section]) -> list[Section]:
                 break
             # If the same start has other numbers, one of the two files was edited, and it is not
             # known which.
-            if section.first_time:
+            if section.first_time and earlier.first_time:
                 for first, second in ((section, earlier), (earlier, section)):
                     text = f"{second.path} has the same start and other numbers"
                     first.mention("conflict", text, first.line)
@@ -84,22 +84,25 @@ def _without_copies(sections: list[Section]) -> list[Section]:
     return sorted(distinct, key=lambda section: order[id(section)])
 
 
-def _incompleteness(section: Section) -> tuple[bool, bool, int]:
+def _incompleteness(section: Section) -> tuple[bool, bool, bool, int]:
     """Return a sort key that puts complete sections of logs first, and long sections before short
     sections.
     """
     is_cut = section.cut_line is not None
     is_ended = section.value("done_seconds") is not None
-    return is_cut, not is_ended, -section.num_inner - len(section.validations)
+    # fairseq's --log-file lacks the clock times, and the sizes of the data and dictionaries.
+    is_timed = section.first_time != ""
+    return is_cut, not is_ended, not is_timed, -section.num_inner - len(section.validations)
 
 
 def _is_same_start(section: Section, other: Section) -> bool:
     """Return whether two sections of logs show the same run of fairseq-train: arguments, start time
-    and first update are equal, and the files differ.
+    (if both have one) and first update are equal, and the files differ.
     """
+    times = {section.first_time, other.first_time} - {""}
     return (
         section.arguments == other.arguments
-        and section.first_time == other.first_time
+        and len(times) <= 1
         and section.first_update == other.first_update
         and section.path != other.path
     )
@@ -124,8 +127,10 @@ def _grouped(starts: Sequence[Section]) -> list[list[Section]]:
     of their updates.
     """
     groups: list[list[Section]] = []
-    # A start can only continue what was saved before, so starts are tried by their first update.
-    for start in sorted(starts, key=_begin_update):
+    # A start can only continue what was saved before, so starts are tried by their first update. A
+    # job that failed before it saved begins where the next one begins, and slurm-9.out was written
+    # before slurm-10.out.
+    for start in sorted(starts, key=lambda start: (_begin_update(start), start.first_time)):
         before = [group for group in groups if _continues(start, group[-1])]
         if before:
             before[-1].append(start)

@@ -69,11 +69,12 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
         return self.value_by_name.get("wpb", 0.0)
 
     @property
-    def losses(self) -> tuple[int, float | None, float | None]:
+    def losses(self) -> tuple[str, str, str]:
         """The numbers by which two copies of a line of statistics are recognised: update, loss and
         nll_loss.
         """
-        return self.update, self.loss_bits, self.nll_bits
+        # As text, because a nan of a training that diverged is not equal to itself.
+        return str(self.update), str(self.loss_bits), str(self.nll_bits)
 
 
 def parse_statistics(line: bytes) -> Statistics | None:

@@ -109,13 +109,14 @@ class Section(msgspec.Struct, kw_only=True):
     @property
     def reach(self) -> int:
         """The last update that the training may have reached in this section of the log: the last
-        printed or saved update plus one log interval, because updates after the last line are not
-        printed.
+        printed, saved or loaded update plus one log interval, because updates after the last line
+        are not printed.
         """
-        # A checkpoint may be saved after the last line of statistics.
-        saved = [whole(update) or 0 for update in self.values("saved_updates")]
+        # A checkpoint may be saved after the last line of statistics, and a start that failed early
+        # has only the checkpoint that it loaded.
+        states = [*self.values("saved_updates"), *self.values("resumed_updates")]
         interval = whole(self.arguments.get("log_interval")) or DEFAULT_INTERVAL
-        return max([self.last_update, *saved]) + interval
+        return max([self.last_update, *(whole(update) or 0 for update in states)]) + interval
 
     def find(self, quantity: str) -> Fact | None:
         """Return the last fact in the section about a quantity, or None if no line states the
