@@ -349,6 +349,32 @@ def test_the_time_of_a_start_without_clock_includes_its_last_part_of_an_epoch(
     assert training(judged, "slurm-1").gpu_seconds == (23_329 + 43_200) * 8
 
 
+def test_a_time_that_does_not_exist_sets_apart_one_training_only(tmp_path: Path) -> None:
+    damaged = BASE.changed(seed=2, save_dir="checkpoints/b").text()
+    damaged = damaged.replace("2024-03-01 12:00:00", "2024-02-30 12:00:00", 3)
+    judged = judge_base(tmp_path, damaged=damaged)
+    assert filled(judged) == {**ALL, "damaged.log": []}
+    assert problems_of(judged, "damaged.log") == {"conflict"}
+
+
+@pytest.mark.parametrize(("old", "new"), [
+    ("seed=1", f"seed={10**400}"), ("max_tokens=3250", f"max_tokens={10**400}"), ("lr=[0.0007]", f"lr=[{10**400}]"),
+    ("epoch 003 | loss", f"epoch {'9' * 5000} | loss"),
+])  # fmt: skip
+def test_a_damaged_number_sets_apart_one_training_only(old: str, new: str, tmp_path: Path) -> None:
+    text = BASE.changed(save_dir="checkpoints/b").text()
+    assert old in text
+    judged = judge_base(tmp_path, damaged=text.replace(old, new))
+    assert filled(judged) == {**ALL, "damaged.log": []}
+
+
+def test_lines_padded_with_blanks_and_a_last_line_without_line_feed_are_read(
+    tmp_path: Path,
+) -> None:
+    padded = BASE.text().replace("\n", "  \n")
+    assert filled(judge_base(tmp_path, a=padded, av=AVERAGING.rstrip("\n"))) == ALL
+
+
 def test_37_a_copy_counts_once_and_its_translation_is_known(tmp_path: Path) -> None:
     copy = "Loading cuda/11.0\nLoading gcc/9\nLoading nccl\n" + BASE.text()
     judged = judge_base(tmp_path, **{"slurm-7": copy})

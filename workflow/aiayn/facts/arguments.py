@@ -69,6 +69,7 @@ for _side in ("encoder", "decoder"):
     }
 _NESTED = ("encoder", "decoder", "quant_noise")
 _MAX_CHARACTERS = 200  # of a value: `data` may be a long list of shards
+_MAX_WHOLE = 10**30  # a larger number is damaged, and three of them multiplied are no float
 _STRING = r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\""""
 # `<ChoiceEnum.ddp: 'ddp'>` and `???` are not Python, so they become strings.
 _NO_PYTHON = re.compile(rf"({_STRING})|<[^<>]*>|\?\?\?")
@@ -187,7 +188,8 @@ def _value(tree: ast.expr) -> Value:
         switches = {"True": True, "False": False}
         return switches.get(tree.value, tree.value[:_MAX_CHARACTERS])
     if isinstance(tree, ast.Constant) and isinstance(tree.value, bool | int | float | None):
-        return tree.value
+        is_too_large = isinstance(tree.value, int) and tree.value > _MAX_WHOLE
+        return ast.unparse(tree)[:_MAX_CHARACTERS] if is_too_large else tree.value
     # hydra prints YAML's spellings (true, null), which are names to Python.
     text = ast.unparse(tree)[:_MAX_CHARACTERS]
     return {

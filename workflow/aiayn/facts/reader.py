@@ -10,6 +10,7 @@ they are read, and only a summary is kept, so that memory does not grow with the
 
 import ast
 import re
+from datetime import datetime
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -52,7 +53,8 @@ _PIECE = re.compile(PIECE_PATTERN.encode())
 _LIKE_A_SCORE = re.compile(rb"Generate \S+ with beam=")
 # A last line without line feed is whole if it ends like one of these lines.
 _ENDS_WHOLE = re.compile(
-    rb"done training in [\d.]+ seconds$|with beam=.*\)$|\{\"epoch\".*\}$|^P-\d+\t.*\d\.\d{4}$"
+    rb"done training in [\d.]+ seconds$|averaged checkpoint to .*\.pt\.?$|with beam=.*\)$"
+    rb"|\{\"epoch\".*\}$|^P-\d+\t.*\d\.\d{4}$"
 )
 _MODEL_BEGIN = re.compile(rb"\w+\($")
 # `    (fc1): Linear(in_features=512, out_features=2048, bias=True)`
@@ -470,13 +472,18 @@ def _unknown(section: Section, number: int, line: bytes, *, is_serious: bool) ->
 
 
 def _keep_time(section: Section, number: int, line: bytes) -> None:
-    """Keep the clock time of a line of the log, if the line has a time. If the date is before the
-    date of an earlier line, add a conflict.
+    """Keep the clock time of a line of the log, if the line has a time. If the time does not exist,
+    or the date is before the date of an earlier line, add a conflict.
     """
     head = _HEAD.match(line)
     time = (head[1] or head[4]) if head else None
     if time:
         newest = time.decode().replace("T", " ")
+        try:
+            datetime.fromisoformat(newest)
+        except ValueError:
+            section.mention("conflict", f"the clock shows {newest}", number)
+            return
         # Days only, because the lines of several ranks may be out of order by seconds.
         if newest[:10] < section.last_time[:10]:
             text = f"the clock goes back from {section.last_time}"

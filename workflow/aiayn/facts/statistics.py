@@ -13,6 +13,7 @@ format `tqdm` has a progress bar in place of `100 / 487`.
 """  # noqa: E501
 
 import json
+import math
 import re
 from typing import Literal
 
@@ -20,7 +21,7 @@ import msgspec
 
 Kind = Literal["inner", "epoch", "valid"]
 MAX_UPDATES = 1e15
-_EPOCH = re.compile(rb"epoch (\d{3,})(:?)")
+_EPOCH = re.compile(rb"epoch (\d{3,9})(:?)")
 # Example: ` 100 / 487 `, or `| 100/487 ` behind tqdm's bar.
 _POSITION = re.compile(rb"[ |](\d{1,9}) ?/ ?(\d{1,9}) ")  # of an update in its epoch
 _SUBSET = re.compile(rb"\| valid on '([^']*)' subset \|")
@@ -172,7 +173,8 @@ def _parse_json(text: bytes) -> Statistics | None:
                 values[key.removeprefix(prefix)] = float(str(value).rstrip("%"))
             except ValueError:
                 continue
-    progress = values.pop("update", None)
+    position = values.pop("update", math.nan)
+    progress = position if math.isfinite(position) else None
     if is_inner or not prefix or subset == "train":
         return _statistics("inner" if is_inner else "epoch", epoch, "", values, progress)
     return _statistics("valid", epoch, subset, values)
@@ -182,7 +184,7 @@ def _parse_json(text: bytes) -> Statistics | None:
 # backtracks: a long torn line is refused in linear time.
 _VALUE = rb"(?:-?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|nan|-?inf)%?"
 _WHOLE = re.compile(
-    rb"^(?:.{0,60}(?:\|\s|\] - )|)epoch \d{3,}"
+    rb"^(?:.{0,60}(?:\|\s|\] - )|)epoch \d{3,9}"
     rb"(?:: +(?:\d+ / \d+ |\d+%\|[^|]*\| *\d+/\d+ \[[^,\]]*,[^,\]]*(?:, )?)"
     rb"(?:[\w.@/-]+=" + _VALUE + rb"(?:, ?)?)++\]?"
     rb"|(?: \| valid on '[^']*' subset)?(?: \| [\w.@/-]+ " + _VALUE + rb")++)\s*$"

@@ -41,9 +41,9 @@ class LogText:
         self.fault: Refusal | None = None
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the lines of a log with their line numbers, without prefixes and line ends. A line
-        with CRs is yielded in pieces. Lines of ranks (training processes) other than rank 0 are
-        left out.
+        """Yield the lines of a log with their line numbers, without prefixes, line ends, and the
+        blanks before line ends. A line with CRs is yielded in pieces. Lines of ranks (training
+        processes) other than rank 0 are left out.
         """
         try:
             with open_unpacked(self.path) as stream:
@@ -71,6 +71,8 @@ class LogText:
             # moves the cursor.
             for piece in ESCAPE.sub(b"", line.removesuffix(b"\n")).split(b"\r"):
                 content = piece.removeprefix(codecs.BOM_UTF8) if number == 1 else piece
+                # A copy from a terminal may pad its lines with blanks.
+                content = content.rstrip(b" ")
                 plain = content if prefix is None else without_prefix(content, prefix)
                 # A last line without LF may be torn, and a torn number would be read as a whole
                 # one.
