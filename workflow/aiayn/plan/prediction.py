@@ -149,6 +149,11 @@ class Speed(msgspec.Struct, frozen=True, kw_only=True):
     terms: list[UpdateTerms] = []
 
     @property
+    def waits_for_host(self) -> bool:
+        """Whether the GPU waits for the host to launch kernels, in the best or the worst case."""
+        return any(case.is_launch_bound for case in self.terms)
+
+    @property
     def hours(self) -> float | None:
         """The middle of the range of expected hours, or None if the hours cannot be predicted."""
         return self.expected.middle if self.expected else None
@@ -217,20 +222,15 @@ def predict_speed(
         update_terms(training, target_vocabulary_size, machine, counts, case) for case in (0, 1)
     ]
     formula = Hours(*(training.updates * case.seconds / 3600 for case in terms))
+    speed = Speed(precision=precision, formula=formula, terms=terms)
     errors, no_hours = read_errors(precision)
+    if errors is None:
+        return msgspec.structs.replace(speed, no_hours=no_hours)
     # An update that waits for the host has an error of its own, which was measured here.
-    if errors is not None and any(case.is_launch_bound for case in terms):
+    if speed.waits_for_host:
         errors = LAUNCH_ERRORS
-    expected = None
-    if errors is not None:
-        expected = Hours(formula.middle * errors.least, formula.middle * errors.most)
-    return Speed(
-        precision=precision,
-        formula=formula,
-        expected=expected,
-        no_hours=no_hours,
-        terms=terms,
-    )
+    expected = Hours(formula.middle * errors.least, formula.middle * errors.most)
+    return msgspec.structs.replace(speed, expected=expected)
 
 
 def update_terms(
