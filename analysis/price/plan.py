@@ -22,6 +22,7 @@ from aiayn.plan.memory import device_memory_bytes
 from aiayn.plan.prediction import Hours, Speed, run_disk_bytes
 from aiayn.printed import PAPER_SCALE
 from aiayn.spec.hardware import HardwareSpec
+from aiayn.spec.system import read_system
 from aiayn.spec.training import Precision
 from analysis.price.data import PlannedCorpus, plan_corpus
 from analysis.price.history import Ratios, predict_scaled, read_ratios
@@ -54,9 +55,9 @@ class PlanRow(msgspec.Struct, frozen=True, kw_only=True):
     """The prediction for the trainings of a system on a corpus, one training for each seed.
 
     `cost` is for all seeds, and None if no hours are predicted. `speed`, the fields in bytes and
-    `counted_flops` (the operations of all updates) are for one training. `refusal` says why `aiayn
-    train` would refuse to train the system on this machine. `refusal` is '' if the system can be
-    trained.
+    `counted_flops` (the operations of all updates) are for one training. If a training continues a
+    shorter training, `updates` are only the further updates. `refusal` says why `aiayn train` would
+    refuse to train the system on this machine. `refusal` is '' if the system can be trained.
     """
 
     corpus: str
@@ -204,6 +205,10 @@ def _plan_row(
 ) -> PlanRow:
     system = experiment.system_by_name[name]
     training = system.training
+    # A training that continues a shorter training computes only the further updates.
+    if system.begins_from is not None:
+        shorter = read_system(system.begins_from, experiment.scale.scale).training
+        training = msgspec.structs.replace(training, updates=training.updates - shorter.updates)
     # Two vocabularies of this size, or one joint vocabulary, differ in parameters, and hardly in
     # speed.
     speed = predict_scaled(training, corpus.vocabulary_size, machine, name, ratios)

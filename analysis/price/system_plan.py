@@ -24,7 +24,9 @@ def expand_system(scale: ScaleSpec, name: str, config_folder: Path = CONFIG_FOLD
     on the first corpus.
 
     Raises:
-        ConfigError: if the scale does not contain the system, or if a file of its config is wrong.
+        ConfigError: if the scale does not contain the system, if a file of its config is wrong, or
+            if the system continues the training of a different system and the config sets the
+            number of updates of all systems.
     """
     # Baselines and timings of layers are about the whole scale, and do not depend on the system.
     scale = msgspec.structs.replace(scale, has_baselines=False, has_layer_timing=False)
@@ -40,7 +42,15 @@ def expand_system(scale: ScaleSpec, name: str, config_folder: Path = CONFIG_FOLD
             location=f"scale {scale.scale}",
         )
         rows = [variant]
-    return expand(scale, rows, config_folder)
+    experiment = expand(scale, rows, config_folder)
+    # `expand` leaves out a system that would have the updates of the system that it continues.
+    if not experiment.trainings:
+        shorter = experiment.system_by_name[name].begins_from
+        raise ConfigError(
+            f"{name}: continues the trainings of {shorter}, but with `updates={scale.updates}` both"
+            f" have the same number of updates; plan {shorter}, or leave out `updates`"
+        )
+    return experiment
 
 
 def add_commands(plan: Plan, experiment: Experiment, name: str) -> Plan:

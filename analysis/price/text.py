@@ -34,24 +34,24 @@ def number(value: float | None) -> str:
 
 
 def duration(hours: float) -> str:
-    """Return a number of hours as text with its unit. Times shorter than an hour are in minutes or
-    seconds.
-    """
-    if hours >= 1:
-        return f"{number(hours)} h"
-    return f"{60 * hours:.2g} min" if 60 * hours >= 1 else f"{3600 * hours:.2g} s"
+    """Return a number of hours as text with its unit."""
+    return hours_range(Hours(hours, hours))
 
 
 def hours_range(hours: Hours | None) -> str:
-    """Return the range of predicted hours as text, such as `4.1-7.5 h`. Return a dash if no hours
-    are predicted.
+    """Return the range of predicted hours as text, such as `4.1-7.5 h` or `42-78 min`. The unit is
+    minutes or seconds if the shorter end is below an hour. Return a dash if no hours are predicted.
     """
     if hours is None:
         return "-"
-    # Both ends usually have the same unit, which is then printed once: `4.1-7.5 h`.
-    least, most = duration(hours.least), duration(hours.most)
-    unit = most[most.index(" ") :]
-    return most if least == most else f"{least.removesuffix(unit)}-{most}"
+    if hours.least >= 1:
+        unit = "h"
+        ends = [number(hours.least), number(hours.most)]
+    else:
+        factor, unit = (60, "min") if 60 * hours.least >= 1 else (3600, "s")
+        values = (factor * hours.least, factor * hours.most)
+        ends = [f"{value:.0f}" if value >= 10 else f"{value:.2g}" for value in values]
+    return f"{'-'.join(dict.fromkeys(ends))} {unit}"
 
 
 def gigabytes(num_bytes: float) -> str:
@@ -181,9 +181,8 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
         rate = machine.rate_by_precision[speed.precision]
         teraflops = f"{number(rate.value / 1e12)} TFLOP/s a {machine.device}"
         rate_by_precision[speed.precision] = f"{speed.precision} {teraflops} ({_source(rate)})"
-        waits_for_host = any(case.is_launch_bound for case in speed.terms)
         # Hours that are scaled by finished trainings contain the host's time already.
-        if waits_for_host and speed.expected is not None and not speed.runs:
+        if speed.waits_for_host and speed.expected is not None and not speed.runs:
             launch_bound.append(row.system)
     host = ""
     if launch_bound:

@@ -11,6 +11,7 @@ import pytest
 from aiayn.cost import num_parameters
 from aiayn.experiment import read_experiment
 from aiayn.plan.memory import CONTEXT_BYTES, device_memory_bytes
+from aiayn.records import Beginning
 from analysis.price.machines import choose_machine
 from analysis.price.plan import Plan
 from analysis.price.text import render_plan
@@ -107,6 +108,16 @@ def test_a_training_on_two_nodes_is_compared_with_the_formula_for_two_nodes(tmp_
     ratio = 1.0 / hours_of(before, "base")
     on_one_node = hours_of(plan_of(PAPER, tmp_path / "nothing", H100), "base")
     assert hours_of(plan_of(PAPER, tmp_path, H100), "base") == pytest.approx(ratio * on_one_node)
+
+
+def test_a_finished_training_that_continued_a_shorter_one_is_half_of_its_updates(
+    tmp_path: Path,
+) -> None:
+    """Its seconds are those of the second half."""
+    longer = msgspec.structs.replace(BASE, updates=2 * BASE.updates)
+    beginning = Beginning(run="base", update=BASE.updates, tensors_sha256="0")
+    record_of(longer, tmp_path, beginning=beginning)
+    assert hours_of(plan_of(PAPER, tmp_path), "base") == pytest.approx(1.0)
 
 
 def test_a_training_in_one_precision_scales_nothing_in_another(tmp_path: Path) -> None:
