@@ -228,6 +228,19 @@ def tie_to_nothing(folder: Path) -> None:
     write_sealed(json.dumps(config), folder / "config.json")
 
 
+def widen(folder: Path) -> None:
+    """Let the config name other settings than those of the tensors."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config["training"]["d_ff"] += 1
+    write_sealed(json.dumps(config), folder / "config.json")
+
+
+def tear_vocabulary(folder: Path) -> None:
+    """Cut its file short."""
+    path = folder / "shared_vocabulary.json"
+    path.write_bytes(path.read_bytes()[:-4])
+
+
 def repeat_symbol(folder: Path) -> None:
     """Write a symbol twice, which would shift all later ids."""
     path = folder / "shared_vocabulary.json"
@@ -245,6 +258,12 @@ def repeat_symbol(folder: Path) -> None:
             r"model\.safetensors: absent or torn",
         ),
         (tie_to_nothing, r"lacks embeddings, which config\.json names"),
+        (widen, r"its tensors do not fit the settings .*size mismatch for encoder"),
+        (tear_vocabulary, r"shared_vocabulary\.json: absent or torn"),
+        (
+            lambda folder: (folder / "shared_vocabulary.json").unlink(),
+            r"shared_vocabulary\.json: absent or torn",
+        ),
         (repeat_symbol, r"expected a list of different symbols that begins with <s>, <pad>"),
     ],
 )

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import torch
 
 from aiayn.errors import FOREIGN_ERRORS, CheckpointError, CorpusError, one_sentence
@@ -123,12 +124,10 @@ def load_exported(folder: Path, *, device: str = "cpu") -> tuple[Any, Any]:
     """Load a safetensors export. Return the model in evaluation mode and a task with its
     dictionaries.
 
-    Only files in `folder` are read.
-
     Raises:
         RecordError: if `config.json` is absent or is not an ExportRecord of safetensors.
-        CheckpointError: if the model is not our transformer, or if the tensors are absent, damaged,
-            or do not match `config.json`.
+        CheckpointError: if the model is not our transformer, or if tensors or vocabularies are
+            absent, damaged, or do not match `config.json`.
     """
     record = read_record(folder / EXPORT_RECORD_NAME, ExportRecord)
     if record.training.architecture != "transformer":
@@ -148,8 +147,16 @@ def load_exported(folder: Path, *, device: str = "cpu") -> tuple[Any, Any]:
         config, num_source_symbols=len(symbols[0]), num_target_symbols=len(symbols[1])
     )
     task = _ExportedTask(folder, record, [_Vocabulary(side) for side in symbols])
-    # Replaces the random weights. `strict`: no tensor may be missing or superfluous.
-    model.load_state_dict(tensors, strict=True)
+    try:
+        # Replaces the random weights. `strict`: no tensor may be missing or superfluous.
+        model.load_state_dict(tensors, strict=True)
+    except RuntimeError as error:
+        # torch lists every tensor that differs, each on a line of its own.
+        reason = " ".join(str(error).split())[:200]
+        raise CheckpointError(
+            f"{folder}: its tensors do not fit the settings and vocabularies of config.json:"
+            f" {reason}; export the run again"
+        ) from error
     return evaluated_on(device, model), task
 
 
@@ -210,10 +217,12 @@ def _parse_safetensors(content: bytes) -> dict[str, torch.Tensor]:
 
 def _read_symbols(path: Path) -> list[str]:
     """Return a vocabulary's symbols, in order of id."""
-    symbols: list[str] = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        symbols = msgspec.json.decode(path.read_bytes(), type=list[str])
+    except (OSError, msgspec.DecodeError, UnicodeError) as error:
+        raise CheckpointError(f"{path}: absent or torn ({error}); export the run again") from error
     # The ids are the positions in the list, so a symbol that appears twice would have two ids.
-    is_list = isinstance(symbols, list) and all(isinstance(symbol, str) for symbol in symbols)
-    if not is_list or symbols[:4] != SPECIAL_SYMBOLS or len(set(symbols)) != len(symbols):
+    if symbols[:4] != SPECIAL_SYMBOLS or len(set(symbols)) != len(symbols):
         raise CheckpointError(
             f"{path}: expected a list of different symbols that begins with <s>, <pad>, </s>,"
             " <unk>; export the run again"
