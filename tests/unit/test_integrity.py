@@ -81,6 +81,19 @@ def test_a_file_that_differs_or_is_gone_is_named_with_its_command(
     assert "make it again: `aiayn" in line
 
 
+def test_a_folder_above_the_working_directory_is_compared(
+    site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = site.results_folder / f"{DECODED}.txt"
+    path.unlink()
+    below = site.results_folder.parent / "below"
+    below.mkdir()
+    monkeypatch.chdir(below)
+    code, lines = check(Path("..") / site.results_folder.name, capsys)
+    assert code == 1
+    assert any(line.startswith(f"{path}: no such file") for line in lines)
+
+
 def test_an_edited_record_is_named_and_one_without_a_checksum_is_counted(
     site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:

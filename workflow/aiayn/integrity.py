@@ -9,6 +9,7 @@ Only files below the folder are compared. A pack (made by `aiayn pack`) does not
 checkpoints, so missing texts and checkpoints are not reported in a pack.
 """
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,7 +44,8 @@ def check_folder(folder: Path, counts: Counter[str], *, with_scores: bool = Fals
     out records and files to `counts`. With `with_scores`, the scores are computed again from the
     translations and the references.
     """
-    root = folder.absolute()
+    # Without `..`, because paths that were read from records have none, and would not be below it.
+    root = Path(os.path.abspath(folder))
     done = set[Path]()
     paths: list[Path] = []
     packs: list[Path] = []
