@@ -4,8 +4,8 @@
     snakemake --profile profiles/local --configfile workflow/config/demo.yaml
     # hours
     snakemake --profile profiles/local --configfile workflow/config/multi30k.yaml
-    # the paper itself: days, on GPUs
-    snakemake
+    # the paper itself: days, on 8-GPU nodes of a Slurm cluster
+    snakemake --profile slurm
 
 The rule files are included in the order of the data flow. workflow/README.md has a table of the
 stages.
