@@ -28,6 +28,7 @@ from paper_tables.measured.study.study_multi30k import (
     long_runs,
     printed_differences,
 )
+from paper_tables.names import name_of_key
 from paper_tables.scale_results import gather_from_records
 
 pytestmark = pytest.mark.figures
@@ -230,15 +231,47 @@ def test_one_head_and_the_effect_of_d_k_are_those_of_the_tables_of_heads() -> No
     ):
         p_of_difference = fresh[contrast]["holm"].partition(";")[0]
         assert f"{p_of_difference})" in text or f"; {p_of_difference};" in text
-    by_sizes = {}
-    for line in read_pack("tables/heads.csv"):
-        if line["contrast"].endswith("minus base") and line["earlier_val"]:
-            heads, d_k, _ = line["sizes"].split(", ")
-            by_sizes[int(d_k), int(heads)] = line["earlier_val"].split()[0]
-    assert f"d_k 4 costs {by_sizes[4, 32]} (h 32) and {by_sizes[4, 8]} (h 8)," in text
-    assert f"d_k 8 costs {by_sizes[8, 16]} (h 16) and {by_sizes[8, 8]} (h 8)," in text
-    assert f"d_k 32 gains {by_sizes[32, 4]} (h 4)," in text
-    assert f"d_k 128 does neither ({by_sizes[128, 1]}, h 1)." in text
+
+
+def listed_by_answer(suffix: str = "") -> dict[str, str]:
+    """Return the systems with each answer, with their differences in bits, as the page lists them:
+    by the rule of decision 0013, or without batch norm (`suffix`).
+    """
+    systems = defaultdict(list)
+    for line in read_pack("../study/model_readings.csv"):
+        if line[f"answer{suffix}"]:
+            difference = line[f"ours{suffix}"].split()[0]
+            systems[line[f"answer{suffix}"]].append(f"{name_of_key(line['system'])} {difference}")
+    return {answer: ", ".join(names) for answer, names in systems.items()}
+
+
+def test_the_other_interpretations_have_the_answers_of_their_tables() -> None:
+    begin = "**Other interpretations of the paper's model**"
+    (paragraph,) = (part for part in PAGE.split("\n\n") if part.startswith(begin))
+    by_rule, _, without = " ".join(paragraph.split()).partition("Without batch norm")
+    lines = read_pack("../attention/multi30k/tables/model_readings.csv")
+    table = {line["system"]: line for line in lines}
+    for line in read_pack("../study/model_readings.csv"):
+        assert line["ours"] == table[line["system"]]["difference"].partition(" [")[0]
+        assert line["answer"] == table[line["system"]]["answer"]
+    answers = listed_by_answer()
+    del answers["undecided"]
+    num_undecided = sum(line["answer"] == "undecided" for line in table.values())
+    assert f"undecided the other {num_undecided}." in by_rule
+    for answer, systems in answers.items():
+        assert f"{answer} {systems}" in by_rule
+    exploratory = listed_by_answer("_without_batch_norm")
+    of_others = [float(number) for number in NUMBER.findall(exploratory.pop("undecided"))]
+    shown = f"undecided the other {len(of_others)} ({min(of_others):+.3f} to {max(of_others):+.3f})"
+    assert shown in without
+    for answer, systems in exploratory.items():
+        assert f"{answer} {systems}" in without
+    for text, column in ((by_rule, "ours"), (without, "ours_without_batch_norm")):
+        lines = read_pack("../study/model_readings.csv")
+        reaches = [line[column].split()[2] for line in lines if line[column]]
+        assert f"(+- {statistics.mode(reaches)}" in text
+    low, high = sorted(float(bits) for bits in table["batch_norm"]["bits"].split(", "))
+    assert f"batch norm differ by {high - low:.2f} bits" in by_rule
 
 
 def test_the_picture_says_in_shape_and_word_whether_its_interval_includes_0() -> None:
@@ -268,8 +301,8 @@ def test_the_first_paragraph_says_what_is_missing() -> None:
     ]
     assert ("attention needs fewer bits" in README) == all(is_ended)
     assert ("attention needs fewer bits than recurrence and convolution" in first) == all(is_ended)
-    # When trainings of decision 0013 are added, this count on the page is to follow.
-    assert f"{num_finished} of the {num_asked} trainings of [decision 0013]" in first
+    assert num_finished == num_asked
+    assert f"All {num_asked} trainings of [decision 0013]" in first
     readme = (PACK / "README.md").read_text(encoding="utf-8")
     num_runs = int(re.findall(r"(\d+) finished trainings", readme)[0])
     missing = re.findall(r"^- (\S+) (\S+), seeds? ([\d, ]+)$", readme, re.M)

@@ -7,11 +7,11 @@ BLEU is not converted to a different definition. The paper's number is given as 
 definition.
 
 For several BLEUs, one for each seed, the answer is the verdict by the project's rule
-(docs/conclusions.md), with the interval and the number of seeds that would decide. The answer also says
-whether the paper's number, itself from a single run, is in the 95 % prediction interval of your
-runs. The sd over seeds is computed from your BLEUs. For the mean of another paper, give --mean,
---sd and --num-seeds. --from-logs and --results take the BLEUs from fairseq's logs or from our
-records. --system may be a published replication, such as revisit_tiny. For three seeds:
+(docs/conclusions.md), with the interval and the number of seeds that would decide. The answer also
+says whether the paper's number, itself from a single run, is in the 95 % prediction interval of
+your runs. The sd over seeds is computed from your BLEUs. For the mean of another paper, give
+--mean, --sd and --num-seeds. --from-logs and --results take the BLEUs from fairseq's logs or from
+our records. --system may be a published replication, such as revisit_tiny. For three seeds:
 
   aiayn explain --bleu 28.1 28.5 27.9 --system big --expect reproduced
 
