@@ -195,7 +195,8 @@ def test_a_quantity_that_the_log_does_not_state_sets_it_apart(tmp_path: Path) ->
     kept = [line for line in text.split("\n") if not any(word in line for word in words)]
     judged = judge(write(tmp_path, {"a.log": "\n".join(kept)}))
     unstated = {one.quantity for one in judged.trainings[0].problems if not one.is_stated}
-    expected = {"adam_epsilon", "tokens_per_update", "num_gpus", "train_pairs", "dev_pairs"}
+    expected = {"adam_epsilon", "tokens_per_update", "num_gpus", "gpu_seconds", "train_pairs"}
+    expected |= {"dev_pairs"}
     assert unstated == expected
 
 
