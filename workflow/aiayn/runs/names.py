@@ -1,7 +1,8 @@
-"""Parses the names of runs, and finds a run by a unique prefix of its name."""
+"""Parses the names of runs, and finds a run by a unique prefix of its name, or by its training."""
 
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
 from aiayn.errors import RecordError
 from aiayn.spec.sheet import TrainingKey
@@ -20,6 +21,16 @@ def training_of(run: str) -> TrainingKey | None:
     if match is None:
         return None
     return TrainingKey(match["corpus"], match["system"], int(match["seed"]))
+
+
+def folders_of_training(runs_folder: Path, key: TrainingKey) -> list[Path]:
+    """Return the folders of the runs of a training. A training may have several runs: each change
+    of its spec gives the run a new name.
+    """
+    corpus, system, seed = key
+    # Next to the folders a user may keep archives of runs.
+    paths = runs_folder.glob(f"{corpus}-{system}-seed{seed}-*")
+    return [path for path in paths if path.is_dir()]
 
 
 def meant_runs(run: str, names: Iterable[str]) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from aiayn.records import TrainRecord, is_trained_as
+from aiayn.runs.names import folders_of_training
 from aiayn.runs.queue import Queues
 from aiayn.runs.status import RunStatus, read_statuses
 from aiayn.spec.sheet import TrainingKey
@@ -41,12 +42,8 @@ def unrecorded_statuses(
     """
     key_by_folder = {}
     for key in training_by_key:
-        corpus, system, seed = key
-        # A training may have several runs: each change of its spec gives the run a new name.
-        # Next to the folders a user may keep archives of runs.
-        for path in runs_folder.glob(f"{corpus}-{system}-seed{seed}-*"):
-            if path.is_dir():
-                key_by_folder[str(path)] = key
+        for folder in folders_of_training(runs_folder, key):
+            key_by_folder[str(folder)] = key
     newest: dict[TrainingKey, RunStatus] = {}
     for status in read_statuses([Path(folder) for folder in sorted(key_by_folder)], queues):
         key = key_by_folder[status.run_folder]

@@ -18,8 +18,10 @@ from typing import Any, TextIO
 import msgspec
 
 from aiayn.runs.log import last_lines, read_log_tail, read_max_update
+from aiayn.runs.names import folders_of_training
 from aiayn.runs.run_folder import RunFolder
 from aiayn.runs.status_text import format_duration, saved_words
+from aiayn.spec.sheet import TrainingKey
 
 TRAINING_RULE = "train"
 LOOK_SECONDS = 1.0
@@ -197,9 +199,10 @@ class WorkflowProgress:
 
     def _run_folder(self, job: _RunningJob) -> RunFolder | None:
         """Return the newest run with the corpus, system and seed of a training job."""
-        # A training has several runs if its spec has changed. The newest is the run of this job.
-        name = "{corpus}-{system}-seed{seed}-*".format(**job.wildcards)
-        folders = [path for path in self._runs_folder.glob(name) if path.is_dir()]
+        # The newest run of the training is the run of this job.
+        names = job.wildcards
+        key = TrainingKey(names["corpus"], names["system"], int(names["seed"]))
+        folders = folders_of_training(self._runs_folder, key)
         newest = max(folders, key=lambda path: path.stat().st_mtime, default=None)
         return RunFolder(newest) if newest else None
 
