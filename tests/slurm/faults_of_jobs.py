@@ -90,10 +90,13 @@ def preempted_and_requeued(scene: Scene) -> None:
 
 
 def preempted_and_gone(scene: Scene) -> None:
-    """Slurm throws the job away, and the driver submits the next."""
+    """Slurm sends TERM to the job, and KILL `KillWait` seconds later. A job that has saved by then
+    requeues itself. If the job is killed first, the driver submits the next.
+    """
     scene.ask(partition=CANCELLED_PARTITION)
     _preempted(scene)
-    scene.require_jobs(2)
+    has_saved = scene.ends[0].startswith("stopped")
+    scene.require_jobs(1 if has_saved else 2)
 
 
 def preempted_with_grace(scene: Scene) -> None:

@@ -32,9 +32,9 @@ def make_training_pipeline(scene: Scene) -> Pipeline:
     ready_path = pipeline.fake_folder / "ready" / BINARIZED
     ready_path.parent.mkdir(parents=True)
     record = json.loads((Path(scene.data.folder).parent / "record.json").read_bytes())
-    record["folder"] = str(
-        Path(scene.data.folder).absolute()
-    )  # the fake copies the record, and not what lies beside it
+    # The fake copies the record, but not the folder of the data-bin next to it.
+    record["folder"] = str(Path(scene.data.folder).absolute())
+    record["corpus"] = "demo_en_de"  # the corpus of the rules, which `train` compares with it
     write_sealed(json.dumps(record), ready_path)
     python, fake = shlex.quote(sys.executable), shlex.quote(str(FAKE_AIAYN))
     path = shlex.quote(os.pathsep.join([str(CHECKOUT / "workflow"), str(CHECKOUT)]))
