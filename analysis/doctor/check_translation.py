@@ -8,8 +8,8 @@ translations.
 from aiayn.facts.trainings import Problem
 from aiayn.facts.types import Section
 from aiayn.printed import METRIC_BY_PAIR
-from analysis.doctor.costs import ALIKE
 from analysis.doctor.types import Case, Checked, Cost, Finding, make_finding
+from paper_tables.published_data import counted_alike
 
 # Published replications with a fault had length ratios of 0.946, 1.062 and 1.138.
 MIN_RATIO = 0.94
@@ -62,10 +62,9 @@ def check_definition(case: Case) -> Checked:
         if bleu is None:
             continue
         has_bleu = True
-        # fairseq-generate scores the tokens of its data-bin as they are. They are assumed to be
-        # Moses' tokens, as in fairseq's recipes.
-        metric = "bleu_fairseq" if generation.metric == "bleu_as_given" else generation.metric
-        if case.claim.is_papers_corpus and printed not in (metric, ALIKE.get(metric)):
+        # The tokens of a data-bin are assumed to be Moses' tokens, as in fairseq's recipes.
+        metric = generation.metric
+        if case.claim.is_papers_corpus and printed not in counted_alike(metric):
             evidence = Problem("definition of the score", metric, printed, bleu.path, bleu.line)
             return [make_finding("definition", evidence, metric=metric, printed=printed)]
     return [] if has_bleu else "the definition of the score (no log has a BLEU)"

@@ -21,13 +21,12 @@ from aiayn.printed import (
     read_rows,
 )
 from analysis.doctor.types import Cost, Diagnosis, Finding
-from paper_tables.published_data import WHOLE_SCORE, HighCost, LowCost, read_gaps
+from paper_tables.published_data import WHOLE_SCORE, HighCost, LowCost, counted_alike, read_gaps
 
 PAPER_CORPORA = {corpus: pair for pair, corpus in PAPER_CORPUS_BY_LANGUAGE_PAIR.items()}
 NUM_FILTERED = 2737.0  # lines of newstest2014 that sacreBLEU calls wmt14
 UNKNOWN_COST = Cost(words="cost unknown: none is published for this corpus, system and size")
 CERTAINTIES = ("", "confirmed", "measured", "suspected", "planted")  # from sure to unsure, see Cost
-ALIKE = {"bleu_fairseq": "bleu_tok_moses"}  # both on Moses' tokens without splitting compounds
 # A size is '' or a number such as `0.45` or `5e-4`.
 Size = Annotated[str, msgspec.Meta(pattern=r"^(?:[0-9]+(?:\.[0-9]+)?(?:e-[0-9]+)?)?$")]
 
@@ -176,9 +175,10 @@ def _definition_costs(metric: str, corpus: str) -> list[Cost]:
     """Return the published BLEU differences on newstest2014 between the definition of the paper's
     number and `metric`. The cost is this difference, because the score in `metric` is lower by it.
     """
-    key = (PAPER_CORPORA.get(corpus), ALIKE.get(metric, metric), "newstest2014", "yes")
+    key = (PAPER_CORPORA.get(corpus), "newstest2014", "yes")
     return [
         Cost(low=float(gap.low), high=float(gap.high), certainty="confirmed", source=gap.source)
         for gap in read_gaps()
-        if (gap.language_pair, gap.definition_to, gap.testset, gap.counts) == key
+        if gap.definition_to in counted_alike(metric)
+        and (gap.language_pair, gap.testset, gap.counts) == key
     ]
