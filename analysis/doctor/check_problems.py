@@ -41,8 +41,8 @@ LEADERS = {
     "d_v": ("num_heads", "d_model", "d_k"),
     "parameters_of_arguments": ("num_dictionaries",),
 }
-FIX_OF_SETTING = "use the expected value, or state yours next to the number"
-FIX_OF_STATEMENT = "read the line; `aiayn tables --from-logs` sets the number apart by it"
+FIX_OF_SETTING = "use the expected value, or report this setting together with the BLEU"
+FIX_OF_STATEMENT = "look for the cause in the log; `aiayn tables` leaves this number out of its row"
 
 
 def check_problems(case: Case) -> Checked:
@@ -89,12 +89,11 @@ def _finding(case: Case, cause: str, listed: Sequence[Problem]) -> Finding:
     evidence = sorted(listed, key=_order_in_cause)
     first = evidence[0]
     title, fix = f"{first.label}, expected {first.expected}", FIX_OF_STATEMENT
-    if cause in KNOWN_FINDINGS:
-        title, fix = KNOWN_FINDINGS[cause].title, KNOWN_FINDINGS[cause].fix
-    # The fix is a flag, which takes 26000 and not `about 26,000`.
-    elif first.quantity in SYMBOL_RULES:
-        value = first.expected.removeprefix("about ").replace(",", "")
-        fix = SYMBOL_RULES[first.quantity].flags.format(value)
+    known = KNOWN_FINDINGS.get(first.quantity) or KNOWN_FINDINGS.get(cause)
+    if known is not None:
+        # The fix may be a flag, which takes 26000 and not `about 26,000`.
+        expected = first.expected.removeprefix("about ").replace(",", "")
+        title, fix = known.title or title, known.fix.format(expected=expected)
     elif first.quantity.startswith(("train.", "generate.")):
         fix = FIX_OF_SETTING
     amount = amount_of(case, cause, listed)

@@ -134,5 +134,5 @@ def not_judged(case: Case) -> tuple[str, ...]:
     names += [] if case.translation_paths else ["a translation of the test set"]
     for problem in case.problems:
         if concerns_bleu(problem) and not problem.is_stated:
-            names.append(problem.quantity)
+            names.append(problem.name)
     return tuple(dict.fromkeys(names))

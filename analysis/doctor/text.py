@@ -45,14 +45,14 @@ def headline(diagnosis: Diagnosis) -> str:
     # Only if everything was stated may the answer be "no difference".
     if not number and not unstated:
         return "No difference from the claim is found."
-    text = "Nothing differs in what could be judged"
+    text = "Nothing differs in what could be checked"
     if number:
         text = f"Found: {number} difference{'s' if number > 1 else ''}"
     if unstated:
         names = list(unstated[:MAX_NAMES])
         if len(unstated) > MAX_NAMES:
             names.append(f"and {len(unstated) - MAX_NAMES} more")
-        text += f"; not judged, as nothing states it: {', '.join(names)}"
+        text += f"; not checked, because the files do not state it: {', '.join(names)}"
     return f"{text}."
 
 
@@ -66,7 +66,7 @@ def _finding_lines(number: int, finding: Finding) -> Iterator[str]:
             yield from _labelled("evidence", shown_place)
         why = f" ({problem.why})" if problem.why else ""
         yield from _labelled(
-            "", f"{problem.quantity}: {show(problem.value)}; expected {problem.expected}{why}"
+            "", f"{problem.name}: {show(problem.value)}; expected {problem.expected}{why}"
         )
     if finding.cost is not None:
         yield from _labelled("cost", words_of_cost(finding.cost))

@@ -145,8 +145,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _KnownFinding(msgspec.Struct, frozen=True):
-    """A row of findings.csv: a cause, as in published/costs.csv, and the templates of the title and
-    the fix of its finding.
+    """A row of findings.csv: a cause, as in published/costs.csv, or a quantity, and the templates
+    of the title and the fix of its finding. If `title` is '', the problem itself is the title.
     """
 
     cause: str

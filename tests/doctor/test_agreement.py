@@ -86,7 +86,7 @@ def of_tables(judged: JoinedLogs) -> Shown:
             value = json.loads(msgspec.json.encode(problem.value))  # NaN is null in JSON
             stated.add((problem.quantity, show(value), problem.expected, problem.line))
         else:
-            unstated.add(problem.quantity)
+            unstated.add(problem.name)
     return stated, unstated, notes
 
 
@@ -99,7 +99,10 @@ def of_doctor(printed: str) -> Shown:
             for problem in finding["evidence"]:
                 place = problem["expected"], problem["line"]
                 stated.add((problem["quantity"], show(problem["value"]), *place))
-    unstated = {name for name in diagnosis["not_judged"] if " " not in name}
+    unstated = {*diagnosis["not_judged"]} - {
+        "the log of the training",
+        "a translation of the test set",
+    }
     notes = set()
     for sentence in diagnosis["notes"]:
         if sentence.startswith("Note: "):

@@ -93,7 +93,14 @@ def test_what_keeps_a_perplexity_out_is_a_note(clean: Case) -> None:
     problems = judge([Fact("dev_pairs", 10, "train.log", 7)], {"dev_pairs": 3000}, ("ppl",))
     diagnosis = diagnose(replace(clean, problems=problems))
     assert diagnosis.findings == ()
-    assert "Note: train.log:7: dev_pairs 10, expected 3,000" in diagnosis.notes[0]
+    assert "Note: train.log:7: number of dev pairs 10, expected 3,000" in diagnosis.notes[0]
+
+
+def test_a_system_with_learned_positions_is_not_told_to_train_without_them(clean: Case) -> None:
+    fact = Fact("positions", "sinusoidal", "train.log", 1)
+    problems = judge([fact], {"positions": "learned"}, ("train",))
+    (finding,) = found(check_problems(replace(clean, problems=problems)))
+    assert finding.fix.startswith("--encoder-learned-pos --decoder-learned-pos for learned")
 
 
 def test_of_two_averages_of_a_test_set_one_must_be_the_tables(tmp_path: Path) -> None:

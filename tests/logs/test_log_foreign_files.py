@@ -65,7 +65,7 @@ def test_the_steps_of_two_jobs_that_wrote_to_the_same_relative_paths_are_not_mix
     scored = [(one.bleu, one.value) for one in judged.generations]
     assert scored == [(27.31, 27.31), (26.0, None)]
     (problem,) = judged.generations[1].problems
-    assert problem.label == "average last2"
+    assert problem.label == "average of checkpoints last2"
 
 
 def test_a_training_that_translates_before_its_end_has_ended(tmp_path: Path) -> None:

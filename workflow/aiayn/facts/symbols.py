@@ -56,17 +56,15 @@ _SMOOTHED = ("label_smoothed_cross_entropy", "aiayn_label_smoothing")
 
 
 class _SymbolRule(msgspec.Struct, frozen=True):
-    """How fairseq's arguments and flags set a symbol of the paper.
+    """How fairseq's arguments set a symbol of the paper.
 
     The string `keys` lists fairseq's arguments that have the value of the symbol. The first of
     these arguments that the log contains is used. The string `keys` is '' if the symbol is computed
-    from several arguments. The string `flags` has fairseq's flags that set the symbol to the value
-    {0}, for the advice in error messages.
+    from several arguments.
     """
 
     symbol: str
     keys: str
-    flags: str
 
 
 SYMBOL_RULES = {

@@ -59,7 +59,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 class Problem(msgspec.Struct, frozen=True):
     """A difference between a log and the system that it is compared with: a quantity, its value,
-    the expected value, and the file and line.
+    the expected value, and the file and line. Messages show `words` in place of the quantity.
 
     The tuple `keeps_out` lists the numbers of the log that the tables do not use because of this
     problem. If the problem is only a note, `keeps_out` is empty. The field `is_stated` is False if
@@ -72,6 +72,7 @@ class Problem(msgspec.Struct, frozen=True):
     path: str = ""
     line: int = 0
     why: str = ""
+    words: str = ""
     is_stated: bool = True
     keeps_out: tuple[str, ...] = ()
 
@@ -83,15 +84,20 @@ class Problem(msgspec.Struct, frozen=True):
         return f"{self.path}:{self.line}" if self.line else self.path
 
     @property
+    def name(self) -> str:
+        """The quantity in messages."""
+        return self.words or self.quantity
+
+    @property
     def label(self) -> str:
         """The quantity that has the problem and its value, in a few words."""
-        return f"{self.quantity} {show(self.value) if self.is_stated else 'not stated'}"
+        return f"{self.name} {show(self.value) if self.is_stated else 'not stated'}"
 
     @property
     def text(self) -> str:
         """The problem as a sentence."""
         if not self.is_stated:
-            return f"{self.quantity} is not stated; expected {self.expected} ({self.why})"
+            return f"{self.name} is not stated; expected {self.expected} ({self.why})"
         return f"{self.place}: {self.label}, expected {self.expected} ({self.why})"
 
 

@@ -61,6 +61,7 @@ def judge(
                 value=None,
                 expected=show_allowed(rule.allowed, target),
                 why=rule.why,
+                words=rule.words,
                 is_stated=False,
                 keeps_out=keeps_out,
             )
@@ -80,7 +81,7 @@ def _problem(
     """Return a problem if the fact's value is not allowed or its quantity is unknown, a note if the
     value is unusual, and None if the value is as expected.
     """
-    expected, why, keeps_out = "none", NO_RULE, tuple(numbers)
+    expected, why, words, keeps_out = "none", NO_RULE, "", tuple(numbers)
     if rule is None:
         # `pairs_train` and similar facts do not have rules, because other facts with rules are
         # derived from them.
@@ -100,7 +101,7 @@ def _problem(
         is_needed_elsewhere = alternative is None and bool(rule.numbers)
         if not keeps_out and (alternative == 0 or is_needed_elsewhere or fact.value is None):
             return None
-        expected, why = show_allowed(rule.allowed, target), rule.why
+        expected, why, words = show_allowed(rule.allowed, target), rule.why, rule.words
     return Problem(
         quantity=fact.quantity,
         value=fact.value,
@@ -108,6 +109,7 @@ def _problem(
         path=fact.path,
         line=fact.line,
         why=why,
+        words=words,
         keeps_out=keeps_out,
     )
 

@@ -199,7 +199,7 @@ def _equal_groups(
 
 
 def _others(group: Sequence[_Judged], judged: _Judged) -> str:
-    return f"that of {', '.join(other.name for other in group if other is not judged)}"
+    return ", ".join(other.name for other in group if other is not judged)
 
 
 def _compare_generations(generations: Sequence[Generation]) -> None:

@@ -1,6 +1,6 @@
 """Reads known_good.csv, the table of the settings with which a log's number is comparable with the
 paper's. A row of the file has a quantity, its allowed values, the kinds of numbers that depend on
-the quantity, and the reason.
+the quantity, the reason, and the name of the quantity in messages, if it differs.
 
 The column `allowed` has alternatives, separated by ` or `:
 
@@ -46,6 +46,7 @@ class Rule(msgspec.Struct, frozen=True, dict=True):
     allowed: str
     numbers: str
     why: str
+    words: str = ""
 
     @functools.cached_property
     def needed_by(self) -> frozenset[str]:
