@@ -37,10 +37,8 @@ from aiayn.scoring.scores import BITS_METRIC
 from aiayn.scoring.verdict import ALPHA, PooledSd, holm_adjusted, pool_sd
 from analysis.conclusions.answers import Estimate, estimate_difference, estimate_welch
 from analysis.conclusions.contrasts import (
-    MIN_CONTROL_SEEDS,
     SHARES,
     SeedRun,
-    known_values,
     started_runs,
 )
 from analysis.conclusions.fresh import (
@@ -196,35 +194,31 @@ def read_welch(values: ValuesBySystem, rows: Iterable[str]) -> Reading:
     """
     # Base has more seeds than any row, and is the control of every contrast.
     other_values = dict(values)
-    reference_sd = _pooled({REFERENCE_SYSTEM: other_values.pop(REFERENCE_SYSTEM, {})})
+    reference_sd = _pooled({REFERENCE_SYSTEM: other_values.pop(REFERENCE_SYSTEM)})
 
     def estimate(difference: float, pooled: PooledSd, *numbers: int) -> Estimate:
-        assert reference_sd is not None  # base with two seeds has an sd
         return estimate_welch(difference, numbers, pooled, reference_sd)
 
     return Reading("variance", "Welch", _estimates(values, rows, _pooled(other_values), estimate))
 
 
-def _pooled(values: ValuesBySystem) -> PooledSd | None:
+def _pooled(values: ValuesBySystem) -> PooledSd:
     # Bartlett's test does not enter the study.
     lists = {system: list(by_seed.values()) for system, by_seed in values.items()}
-    return pool_sd(lists, with_bartlett=False)
+    pooled = pool_sd(lists, with_bartlett=False)
+    assert pooled is not None  # base has several seeds
+    return pooled
 
 
 def _estimates(
     values: ValuesBySystem,
     rows: Iterable[str],
-    pooled: PooledSd | None,
+    pooled: PooledSd,
     estimate: Callable[[float, PooledSd, int, int], Estimate],
 ) -> dict[str, Estimate]:
-    """Return the estimated difference to base of each row that has values. The result is empty if
-    there is no sd, or if base has fewer than MIN_CONTROL_SEEDS seeds.
-    """
-    # With one seed of base, the luck of this seed would shift every row.
-    controls = values.get(REFERENCE_SYSTEM, {})
+    """Return the estimated difference to base of each row that has values."""
+    controls = values[REFERENCE_SYSTEM]
     estimates: dict[str, Estimate] = {}
-    if pooled is None or len(controls) < MIN_CONTROL_SEEDS:
-        return estimates
     for row in rows:
         if values.get(row):
             difference = statistics.mean(values[row].values()) - statistics.mean(controls.values())
@@ -243,7 +237,7 @@ def correct_by_holm(reading: Reading, name: str) -> Reading:
 def leave_seeds_out(values: ValuesBySystem, rows: Sequence[str]) -> list[Reading]:
     """Return for each seed of base an analysis of all rows that leaves this seed out."""
     readings = []
-    for left_out in values.get(REFERENCE_SYSTEM, {}):
+    for left_out in values[REFERENCE_SYSTEM]:
         other_seeds = dict(values[REFERENCE_SYSTEM])
         del other_seeds[left_out]
         name = f"without {REFERENCE_SYSTEM} {left_out}"
@@ -295,16 +289,15 @@ def make_readings(frame: Frame, rows: Sequence[str]) -> list[Reading]:
 
 
 def _reading_at_horizon(frame: Frame, rows: Sequence[str]) -> Reading:
-    """Return the reading (analysis) after 16,000 updates, for the rows with a run of this length.
-    The reading is empty if base has no run of 16,000 updates.
+    """Return the reading (analysis) after 16,000 updates, for the rows with a run of this
+    length.
     """
     estimates: dict[str, Estimate] = {}
     dev_bits = f"bits_{dev_and_further(frame)[0]}"
     # Confirmatory seeds come first, and `setdefault` keeps them.
     for contrast in compare_at_horizon(long_runs(frame)):
-        estimate = contrast.estimate(dev_bits)
-        if contrast.system in rows and estimate is not None:
-            estimates.setdefault(contrast.system, estimate)
+        if contrast.system in rows:
+            estimates.setdefault(contrast.system, contrast.estimate(dev_bits))
     return Reading("updates", f"{HORIZON_UPDATES:,} updates", estimates)
 
 
@@ -382,15 +375,13 @@ def reading_rows(frame: Frame) -> list[CsvRow]:
 
 def _reading_text(reading: Reading, system: str) -> str:
     estimate = reading.estimate_by_row.get(system)
+    if estimate is None:
+        return ""
     return _with_reach(estimate, BITS if reading.is_in_bits else BLEU)
 
 
-def _with_reach(estimate: Estimate | None, decimals: int) -> str:
-    """Return a difference with half of its 95 % interval as text, or '' if there is no
-    difference.
-    """
-    if estimate is None:
-        return ""
+def _with_reach(estimate: Estimate, decimals: int) -> str:
+    """Return a difference with half of its 95 % interval as text."""
     return with_reach(estimate.difference, estimate.reach, decimals)
 
 
@@ -423,29 +414,19 @@ class HorizonContrast(NamedTuple):
     controls: Mapping[int, Quantities]
     confirmatory: RunsOfSystems
 
-    def minus(self, quantity: str) -> float | None:
-        """Return the mean of a quantity over the row's runs minus its mean over base's runs, or
-        None if any run lacks the quantity.
-        """
-        row, control = known(self.runs, quantity), known(self.controls, quantity)
-        return statistics.mean(row) - statistics.mean(control) if row and control else None
+    def minus(self, quantity: str) -> float:
+        """Return the mean of a quantity over the row's runs minus its mean over base's runs."""
+        return mean_of(self.runs, quantity) - mean_of(self.controls, quantity)
 
-    def estimate(self, quantity: str) -> Estimate | None:
-        """Return the difference between row and base with its standard error, or None if a value or
-        the sd is missing.
-        """
-        difference = self.minus(quantity)
-        values = {system: known(runs, quantity) for system, runs in self.confirmatory.items()}
-        pooled = pool_sd(values, with_bartlett=False)
-        if difference is None or pooled is None:
-            return None
-        return estimate_difference(difference, pooled, len(self.runs), len(self.controls))
+    def estimate(self, quantity: str) -> Estimate:
+        """Return the difference between row and base with its standard error."""
+        pooled = _pooled(values_of_runs(self.confirmatory, quantity))
+        return estimate_difference(self.minus(quantity), pooled, len(self.runs), len(self.controls))
 
 
-def known(runs: Mapping[int, Quantities], quantity: str) -> list[float]:
-    """Return a quantity of each run. The list is empty if any run lacks the quantity."""
-    values = [run[quantity] for run in runs.values() if quantity in run]
-    return values if len(values) == len(runs) else []
+def mean_of(runs: Mapping[int, Quantities], quantity: str) -> float:
+    """Return the mean of a quantity over runs."""
+    return statistics.mean(run[quantity] for run in runs.values())
 
 
 def long_runs(frame: Frame) -> RunsOfSystems:
@@ -477,7 +458,7 @@ def compare_at_horizon(runs_of_systems: RunsOfSystems) -> list[HorizonContrast]:
 
     A system has up to two contrasts: over the confirmatory seeds, and over the seeds whose results
     had been seen before. The sd is pooled over the systems with two seeds or more, and is also used
-    for a system with one seed. If no system has two seeds, no interval is given.
+    for a system with one seed.
     """
     confirmatory = {}
     for system, seeds in CONFIRMATORY_SEEDS.items():
@@ -488,7 +469,7 @@ def compare_at_horizon(runs_of_systems: RunsOfSystems) -> list[HorizonContrast]:
     for system in PREDICTED_BITS:
         seen = _with_seeds(runs_of_systems, system, SEEN_SEEDS.get(system, ()))
         for kind, runs in ((CONFIRMATORY, confirmatory[system]), (SEEN_BEFORE, seen)):
-            if runs and controls:
+            if runs:
                 contrasts.append(HorizonContrast(system, kind, runs, controls, confirmatory))
     return contrasts
 
@@ -509,7 +490,6 @@ def horizon_rows(frame: Frame) -> list[CsvRow]:
     lines = []
     for contrast in compare_at_horizon(long_runs(frame)):
         estimate = contrast.estimate(dev_bits)
-        assert estimate is not None  # base has three seeds, so an sd is known
         # The interval is written out only for the primary quantity. The others have half of its
         # width.
         low = estimate.difference - estimate.reach
@@ -532,11 +512,10 @@ def horizon_rows(frame: Frame) -> list[CsvRow]:
         # Training bits are not compared. Both means show which side learns its text by heart.
         means = []
         for runs in (contrast.runs, contrast.controls):
-            means.append(f"{statistics.mean(known(runs, 'training_bits')):.2f}")
+            means.append(f"{mean_of(runs, 'training_bits'):.2f}")
         line["training_bits"] = "; ".join(means)
         for update in SHOWN_UPDATES:
-            difference = contrast.minus(f"at_{update}")
-            line[f"at_{update}"] = "" if difference is None else f"{difference:+.{BITS}f}"
+            line[f"at_{update}"] = f"{contrast.minus(f'at_{update}'):+.{BITS}f}"
         lines.append(line)
     return lines
 
@@ -587,16 +566,14 @@ def effects_at_rates(
 ) -> RateEffects | None:
     """Return the bits a subword of a row and of base at each learning rate that was tried.
 
-    The result is None if row or base was not trained at other learning rates, or if a seed has no
-    validation after the number of updates of these trial trainings.
+    The result is None if row or base was not trained at other learning rates.
     """
     sides = []
     for name in (system, REFERENCE_SYSTEM):
-        runs = runs_of_systems.get(name, [])
-        bits = known_values(runs, lambda run: run.bits_by_update.get(probes.updates))
-        if name not in probes.bits_by_system or not bits:
+        if name not in probes.bits_by_system:
             return None
-        sides.append({**probes.bits_by_system[name], PRINTED_RATE: statistics.mean(bits)})
+        bits = statistics.mean(run.bits_by_update[probes.updates] for run in runs_of_systems[name])
+        sides.append({**probes.bits_by_system[name], PRINTED_RATE: bits})
     return RateEffects(*sides)
 
 
@@ -606,11 +583,9 @@ def rate_rows(frame: Frame, probes: RateProbes) -> list[CsvRow]:
     """
     lines = []
     for contrast in draw_contrasts(frame).primary:
-        if contrast.ours is None:
-            continue
         system = contrast.numbers[0].key.system
         effects = effects_at_rates(system, runs_by_system(frame, contrast.numbers), probes)
-        if effects is None:
+        if effects is None or contrast.ours is None:
             continue
         line = {"row": system}
         for times, bits in effects.by_times_peak.items():
@@ -904,10 +879,8 @@ def make_study() -> dict[str, list[CsvRow]]:
 
 
 def main() -> None:
-    """Write the CSV files into the folder that the command line gives (default: this file's
-    folder).
-    """
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent
+    """Write the CSV files into the folder that the command line gives."""
+    folder = Path(sys.argv[1])
     # The tests write into a folder of their own, and compare the files with the files here.
     folder.mkdir(parents=True, exist_ok=True)
     for name, lines in make_study().items():
