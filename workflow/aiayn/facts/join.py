@@ -18,7 +18,6 @@ from aiayn.facts.statistics import Statistics
 from aiayn.facts.trainings import Generation, JoinedLogs, Training
 from aiayn.facts.types import LogFile, Section, is_same_place, models_of, normal_path
 
-MIN_COMMON = 2  # a section with so many equal statistics is a copy
 _Step = TypeVar("_Step", Training, Section)
 
 
@@ -114,12 +113,7 @@ def _is_copy(section: Section, other: Section) -> bool:
     """
     # A copy may be cut, so only what both have is compared.
     common = section.validations.keys() & other.validations.keys()
-    pairs = [(section.validations[key], other.validations[key]) for key in common]
-    is_equal = all(first.losses == second.losses for first, second in pairs)
-    if len(common) >= MIN_COMMON or (common and section.first_time):
-        return is_equal
-    # Without validations, only equal clocks show that two sections are one.
-    return is_equal and bool(section.first_time) and section.last_time <= other.last_time
+    return all(section.validations[key].losses == other.validations[key].losses for key in common)
 
 
 def _grouped(starts: Sequence[Section]) -> list[list[Section]]:
@@ -170,7 +164,7 @@ def _continues(start: Section, before: Section) -> bool:
         return False
     resumed = _begin_update(start)
     if resumed:
-        return resumed <= before.reach and not _contradict(start, before)
+        return resumed <= before.reach
     # A job that crashed before its first checkpoint starts again from nothing.
     is_same_file = start.path == before.path and start.line > before.line
     is_later = is_same_file or (
@@ -178,18 +172,6 @@ def _continues(start: Section, before: Section) -> bool:
     )
     is_same = start.arguments == before.arguments
     return is_same and is_later and before.value("done_seconds") is None
-
-
-def _contradict(start: Section, before: Section) -> bool:
-    """Return whether two starts of fairseq-train have different validation losses for the same
-    weights.
-    """
-    resumed = _begin_update(start)
-    for key in start.validations.keys() & before.validations.keys():
-        first, second = start.validations[key], before.validations[key]
-        if key[1] <= resumed and first.losses != second.losses:
-            return True
-    return False
 
 
 def _joined(sections: list[Section]) -> Training:
@@ -340,11 +322,8 @@ def _repeats(generation: Generation, earlier: Sequence[Generation]) -> str:
     """Return the name of an earlier generation (a run of fairseq-generate) with the same content,
     as in a copied log. Return '' if no earlier generation has the same content.
     """
-    section = generation.section
-    if section.value("bleu") is None or not generation.model_path:
-        return ""
     # Lines and files differ between copies, values do not.
-    facts = [(fact.quantity, fact.value) for fact in section.facts]
+    facts = [(fact.quantity, fact.value) for fact in generation.section.facts]
     for other in earlier:
         other_facts = [(fact.quantity, fact.value) for fact in other.section.facts]
         if facts == other_facts and other.training is generation.training:
@@ -379,7 +358,7 @@ def _has_results(log: Section, section: Section) -> bool:
     score.
     """
     results = log.arguments.get("results_path")
-    if not results or log.path == section.path:
+    if not results:
         return False
     folder = posixpath.normpath(posixpath.join(posixpath.dirname(log.path), normal_path(results)))
     results_folder = posixpath.dirname(section.path)
