@@ -108,9 +108,6 @@ def _conflicts(section: Section) -> Iterator[Fact]:
         if fact.quantity not in expected:
             continue
         first, second = expected[fact.quantity], fact.value
-        # The same path may be printed with and without a leading `./`.
-        if fact.quantity == "model_path" and first is not None:
-            first, second = normal_path(first), normal_path(second)
         if first is None:
             expected[fact.quantity] = second
         elif str(first) != str(second):
@@ -285,8 +282,7 @@ def _missing_validations(training: Training) -> list[int]:
         if 0 < interval < NEVER:
             due |= set(range(interval, training.last.last_update + 1, interval))
     every = whole(arguments.get("validate_interval")) or 1
-    if every < NEVER:
-        due |= {line.update for line in training.epochs if line.epoch % every == 0}
+    due |= {line.update for line in training.epochs if line.epoch % every == 0}
     return sorted(update for update in due - validated if update >= begin)
 
 
@@ -296,20 +292,10 @@ def _corpus(section: Section) -> Iterator[Fact]:
     """
     if section.language_pair:
         yield section.fact("language_pair", section.language_pair)
-    # fairseq reads train, train1, ... as one corpus. If several lines state the size of a part, the
-    # largest size counts.
-    parts: dict[str, Fact] = {}
-    for fact in section.facts:
-        name = fact.quantity.removeprefix("pairs_").rstrip("0123456789")
-        earlier = parts.get(fact.quantity, fact)
-        is_more = (real(fact.value) or 0) >= (real(earlier.value) or 0)
-        if fact.quantity.startswith("pairs_") and name == "train" and is_more:
-            parts[fact.quantity] = fact
-    if parts:
-        newest = list(parts.values())[-1]
-        number = sum(whole(part.value) or 0 for part in parts.values())
-        yield newest._replace(quantity="train_pairs", value=number)
-        yield from _year(section, number, newest)
+    pairs = _train_pairs(section)
+    if pairs is not None:
+        yield pairs
+        yield from _year(section, pairs)
     # The dev set has the name of --valid-subset, which is not always `valid`.
     dev = section.find(f"pairs_{section.dev_subset}")
     if dev is not None:
@@ -321,22 +307,38 @@ def _corpus(section: Section) -> Iterator[Fact]:
         yield section.fact("num_dictionaries", number, section.line_of("num_types"))
     # fairseq takes several data-bins, separated by colons, one for each epoch in turn. `C:\` is a
     # drive of Windows.
-    data = str(section.arguments.get("data") or "").replace(":\\", "")
-    if data:
-        yield section.fact("num_data_folders", data.count(":") + 1)
+    data = str(section.arguments.get("data")).replace(":\\", "")
+    yield section.fact("num_data_folders", data.count(":") + 1)
 
 
-def _year(section: Section, number: int, newest: Fact) -> Iterator[Fact]:
+def _train_pairs(section: Section) -> Fact | None:
+    """Return the number of sentence pairs in the training set, None if no line states it."""
+    # fairseq reads train, train1, ... as one corpus. If several lines state the size of a part, the
+    # largest size counts.
+    parts: dict[str, Fact] = {}
+    for fact in section.facts:
+        earlier = parts.get(fact.quantity, fact)
+        is_more = (real(fact.value) or 0) >= (real(earlier.value) or 0)
+        if re.fullmatch(r"pairs_train\d*", fact.quantity) and is_more:
+            parts[fact.quantity] = fact
+    if not parts:
+        return None
+    number = sum(whole(part.value) or 0 for part in parts.values())
+    newest = list(parts.values())[-1]
+    return newest._replace(quantity="train_pairs", value=number)
+
+
+def _year(section: Section, pairs: Fact) -> Iterator[Fact]:
     """Yield the year of the WMT corpus, if a path in the log contains the year, or if the number of
     training pairs is that of WMT17.
     """
     # The name of a folder often contains the year of its text, such as wmt17_en_de.
     texts = [str(section.arguments.get("data") or ""), *map(str, section.values("data_path"))]
     years = {int(match[1]) for text in texts for match in _YEAR.finditer(text)}
-    if number == WMT17_PAIRS:
+    if pairs.value == WMT17_PAIRS:
         years.add(17)
     for year in sorted(years):
-        yield newest._replace(quantity="wmt_year", value=year)
+        yield pairs._replace(quantity="wmt_year", value=year)
 
 
 def _batches(training: Training) -> Iterator[Fact]:
@@ -357,13 +359,12 @@ def _batches(training: Training) -> Iterator[Fact]:
     # The last epoch is left out, because --max-update may end it with unusual batches.
     sizes = [end.target_tokens for end in ends[:-1]] or [tokens]
     yield last.fact("spread_of_batches", max(sizes) / min(sizes), line)
-    # fairseq reads train, train1, ... as one corpus.
-    names = [f"pairs_{name}" for name in ("train", "train1", "train2", "train3")]
-    total = sum(whole(last.value(name)) or 0 for name in names)
+    loaded = _train_pairs(last)
     # If the log lacks the first epoch, the first entry covers more than one epoch.
     lengths = updates if ends[0].epoch == 1 else updates[1:]
-    if pairs and total and len(ends) > 1:
-        yield last.fact("pairs_of_an_epoch", pairs / sum(updates) * max(lengths) / total, line)
+    if pairs and loaded is not None and loaded.value and len(ends) > 1:
+        share = pairs / sum(updates) * max(lengths) / (real(loaded.value) or 1)
+        yield last.fact("pairs_of_an_epoch", share, line)
 
 
 def _samples(section: Section) -> Iterator[Fact]:
