@@ -274,7 +274,7 @@ def write_measured(site: Site) -> None:
     from analysis.layers.records import MeasureRecord
     from tests.layers.timed_layers import timed_layers  # deleted together with the wing `layers`
 
-    record = MeasureRecord(provenance=PROVENANCE, layers=timed_layers())
+    record = MeasureRecord(provenance=PROVENANCE, device_name="a CPU", timings=timed_layers())
     write_record(record, scale_record(site.results_folder, site.scale.scale, "measure"))
 
 

@@ -2,7 +2,6 @@
 least counting.
 """
 
-import itertools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,45 +13,19 @@ from aiayn.__main__ import main
 from aiayn.records import read_record
 from analysis.layers import heavy_layer_timing
 from analysis.layers.heavy_layer_timing import (
-    LEAST_SECONDS,
-    convolutional,
-    counted_flops,
+    NUM_ROUNDS,
     make_call,
-    read_sizes,
-    recurrent,
     restricted_self_attention,
     self_attention,
-    time_layers,
 )
-from analysis.layers.records import VARIABLES_BY_TYPE, LayerSize, LayerType, MeasureRecord
-from tests.layers.timed_layers import layer_flops
-
-VALUES = {"n": (8, 16, 32, 64), "d": (8, 16, 32, 64), "k": (5, 7, 9), "r": (5, 7, 9)}
-
-
-def small_sizes(layer: LayerType) -> list[LayerSize]:
-    """Return sizes of a layer, small enough to be timed in a test."""
-    variables = VARIABLES_BY_TYPE[layer]
-    base = {"n": 8, "d": 8, "k": 3 if "k" in variables else 1, "r": 4 if "r" in variables else 1}
-    sizes = []
-    for name in variables:
-        for value in VALUES[name]:
-            sizes.append(LayerSize(layer=layer, **base | {name: value}))
-    return sizes
+from analysis.layers.records import LayerSize, MeasureRecord
+from tests.layers.timed_layers import layer_flops, timed_layers
 
 
 def draw(*shape: int) -> torch.Tensor:
     return torch.randn(
         shape, generator=torch.Generator().manual_seed(sum(shape)), dtype=torch.float64
     )
-
-
-@pytest.mark.parametrize("layer", VARIABLES_BY_TYPE)
-def test_torchs_count_is_the_formula(layer: LayerType) -> None:
-    for size in small_sizes(layer):
-        call = make_call(size)
-        assert counted_flops(call) == layer_flops(size)
-        assert sorted(call().shape)[-2:] == sorted((size.n, size.d))
 
 
 def test_self_attention_is_torchs_own() -> None:
@@ -83,59 +56,42 @@ def test_restricted_attention_is_attention_over_the_tokens_around_and_zeros_beyo
         )
 
 
-def test_the_recurrence_is_torchs_own() -> None:
-    x, into, state = draw(5, 3), draw(3, 3), draw(3, 3).T
-    rnn = nn.RNN(3, 3, bias=False).double()
+def test_the_recurrence_is_the_formula_of_the_notes() -> None:
     with torch.no_grad():
-        rnn.weight_ih_l0.copy_(into.T)
-        rnn.weight_hh_l0.copy_(state.T)
-        torch.testing.assert_close(recurrent(x, into, state), rnn(x)[0])
+        call = make_call(LayerSize(layer="recurrent", n=3, d=4, k_or_r=1))
+        rnn, (x,) = call.func, call.args
+        state = torch.zeros(4)
+        for token, read in zip(x, call()[0], strict=True):
+            state = torch.tanh(rnn.weight_ih_l0 @ token + rnn.weight_hh_l0 @ state)
+            torch.testing.assert_close(read, state)
 
 
-def test_the_least_of_the_rounds_counts_and_all_sizes_take_turns(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The replaced clock counts a nanosecond for each operation. The first call of each size, which
-    says how many calls a timing takes, and the first round take ten times as long.
-    """
-    timed: list[tuple[Callable[[], torch.Tensor], int]] = []
-
-    def seconds_of(call: Callable[[], torch.Tensor], *, timer: object, number: int) -> float:
-        timed.append((call, number))
-        slowness = 10 if len(timed) <= 2 * len(sizes) else 1
-        return number * counted_flops(call) * 1e-9 * slowness
-
-    monkeypatch.setattr(heavy_layer_timing, "timeit", seconds_of)
-    sizes = list(itertools.chain.from_iterable(map(small_sizes, VARIABLES_BY_TYPE)))
-    layers = time_layers(sizes)
-    for timing, size in zip(layers.timings, sizes, strict=True):
-        assert (timing.layer, timing.n, timing.d) == (size.layer, size.n, size.d)
-        assert timing.seconds == pytest.approx(timing.flops * 1e-9)
-    first, rounds = timed[: len(sizes)], timed[len(sizes) :]
-    assert [number for _, number in first] == [1] * len(sizes)
-    # A timing takes as many calls as fill LEAST_SECONDS, by the first call.
-    for (_, number), timing in zip(rounds[: len(sizes)], layers.timings, strict=True):
-        assert number == round(LEAST_SECONDS / (10 * timing.flops * 1e-9)) > 1
-    assert rounds == rounds[: len(sizes)] * layers.num_rounds
-
-
-def test_a_convolution_is_centred() -> None:
-    kernel = torch.zeros(1, 1, 3)
-    kernel[0, 0, 1] = 1.0
-    x = torch.arange(4.0)[None, None]
-    assert torch.equal(convolutional(x, kernel), x)
-
-
-def test_the_record_says_on_what_it_was_measured(
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")
+def test_the_record_has_the_least_time_and_torchs_operations_of_each_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert len(read_sizes()) == 44
-    sizes = list(itertools.chain.from_iterable(map(small_sizes, VARIABLES_BY_TYPE)))
-    monkeypatch.setattr(heavy_layer_timing, "read_sizes", lambda: sizes)
-    path = tmp_path / "record.json"
-    assert main(["measure", "--record", str(path)]) == 0
-    layers = read_record(path, MeasureRecord).layers
-    assert (layers.device, layers.dtype, layers.num_threads) == ("cpu", "float32", 1)
-    assert layers.torch_version == torch.__version__
-    assert layers.device_name in layers.signature
-    assert len(layers.timings) == len(sizes)
+    """The replaced clock counts a nanosecond for each operation. The calls of the first round take
+    ten times as long.
+    """
+    small = timed_layers()
+    lines = [f"{size.layer},{size.n},{size.d},{size.k_or_r}" for size in small]
+    path = tmp_path / "sizes.csv"
+    path.write_text("\n".join(["layer,n,d,k_or_r", *lines, ""]), encoding="utf-8")
+    monkeypatch.setattr(heavy_layer_timing, "SIZES_PATH", path)
+    timed: list[Callable[[], object]] = []
+
+    def seconds_of(call: Callable[[], object], *, timer: object, number: int) -> list[float]:
+        timed.append(call)
+        slowness = 10 if len(timed) <= len(small) else 1
+        flops = layer_flops(small[(len(timed) - 1) % len(small)])
+        return [slowness * flops * 1e-9, 20 * flops * 1e-9]
+
+    monkeypatch.setattr(heavy_layer_timing, "repeat", seconds_of)
+    record_path = tmp_path / "record.json"
+    assert main(["measure", "--record", str(record_path)]) == 0
+    record = read_record(record_path, MeasureRecord)
+    assert timed == timed[: len(small)] * NUM_ROUNDS
+    for timing, size in zip(record.timings, small, strict=True):
+        assert (timing.layer, timing.n, timing.d) == (size.layer, size.n, size.d)
+        assert timing.flops == layer_flops(size)  # torch's count is the formula
+        assert timing.seconds == pytest.approx(timing.flops * 1e-9)

@@ -4,7 +4,14 @@ measuring.
 
 import msgspec
 
-from analysis.layers.records import VARIABLES_BY_TYPE, LayerSize, LayerTiming, TimedLayers
+from analysis.layers.records import LayerSize, LayerTiming, LayerType
+
+K_OR_R_BY_LAYER: dict[LayerType, int] = {
+    "self_attention": 1,
+    "recurrent": 1,
+    "convolutional": 5,
+    "self_attention_restricted": 8,
+}
 
 
 def layer_flops(size: LayerSize) -> int:
@@ -14,45 +21,29 @@ def layer_flops(size: LayerSize) -> int:
     before and after it are none of Table 1's O(n^2 d). A recurrent layer multiplies both its input
     and its state by d x d weights.
     """
-    n, d, k, r = size.n, size.d, size.k, size.r
+    n, d, k_or_r = size.n, size.d, size.k_or_r
     multiplications = {
         "self_attention": 2 * n * n * d,
         "recurrent": 2 * n * d * d,
-        "convolutional": k * n * d * d,
-        "self_attention_restricted": 2 * r * n * d,
+        "convolutional": k_or_r * n * d * d,
+        "self_attention_restricted": 2 * k_or_r * n * d,
     }
     return 2 * multiplications[size.layer]
 
 
-def timed_layers() -> TimedLayers:
+def timed_layers() -> list[LayerTiming]:
     """Return timings at 1e10 operations a second; every second size is 10 % slower."""
     timings = []
-    for layer, variables in VARIABLES_BY_TYPE.items():
-        k = 5 if "k" in variables else 1
-        r = 8 if "r" in variables else 1
-        base = LayerSize(layer=layer, n=64, d=64, k=k, r=r)
+    for layer, k_or_r in K_OR_R_BY_LAYER.items():
+        base = LayerSize(layer=layer, n=64, d=64, k_or_r=k_or_r)
         sizes = [base]
-        for name in variables:
+        for name in ("n", "d", "k_or_r") if k_or_r > 1 else ("n", "d"):
             for power in (1, 2, 3):
                 value = getattr(base, name) * 2**power
                 sizes.append(msgspec.structs.replace(base, **{name: value}))
         for index, size in enumerate(sizes):
             flops = layer_flops(size)
             seconds = flops / 1e10 * (1.1 if index % 2 else 1.0)
-            timing = LayerTiming(
-                **msgspec.structs.asdict(size),
-                flops=flops,
-                seconds=seconds,
-                median_seconds=seconds,
-            )
+            timing = LayerTiming(**msgspec.structs.asdict(size), flops=flops, seconds=seconds)
             timings.append(timing)
-    return TimedLayers(
-        device="cpu",
-        device_name="a CPU",
-        dtype="float32",
-        num_threads=1,
-        clock="CPU seconds of the process",
-        num_rounds=7,
-        torch_version="2.0",
-        timings=timings,
-    )
+    return timings

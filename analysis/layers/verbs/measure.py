@@ -9,6 +9,7 @@ from pathlib import Path
 
 from aiayn.cli.flags import RECORD
 from aiayn.engine_import import engine_import
+from aiayn.machine import cpu_name
 from aiayn.provenance import gather_provenance
 from aiayn.records import write_record
 
@@ -22,11 +23,15 @@ class Flags:
 def run(args: Flags) -> None:
     """Time the layers of Table 1, write the record, and print the table."""
     with engine_import():
-        from analysis.layers.heavy_layer_timing import read_sizes, time_layers
+        from analysis.layers.heavy_layer_timing import time_layers
     from analysis.layers.records import MeasureRecord
-    from analysis.layers.tables.table1 import lay_out_layers
+    from analysis.layers.tables.table1 import lay_out_record
     from paper_tables.render.render import render_markdown
 
-    layers = time_layers(read_sizes())
-    print(render_markdown(lay_out_layers(layers)), end="")
-    write_record(MeasureRecord(provenance=gather_provenance([]), layers=layers), args.record)
+    record = MeasureRecord(
+        provenance=gather_provenance([]),
+        device_name=cpu_name(),
+        timings=time_layers(),
+    )
+    print(render_markdown(lay_out_record(record)), end="")
+    write_record(record, args.record)
