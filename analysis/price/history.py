@@ -60,10 +60,8 @@ def read_ratios(
                 num_ranks=ran_on.num_ranks,
                 num_nodes=1,
             )
-        # A training that stopped early, by its patience, has fewer updates than its spec. The
-        # seconds of a training that continues a shorter training are without the shorter training.
-        num_updates = record.updates - (record.beginning.update if record.beginning else 0)
-        trained = msgspec.structs.replace(training, updates=num_updates)
+        # A training that stopped early, by its patience, has fewer updates than its spec.
+        trained = msgspec.structs.replace(training, updates=record.own_updates)
         formula = predict_speed(trained, size, its_machine, system=record.system).formula
         if formula is not None:
             ratio = record.wall_seconds / 3600 / formula.middle

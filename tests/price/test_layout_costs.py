@@ -10,7 +10,7 @@ import pytest
 
 from aiayn.cost import SentenceLengths, model_flops
 from aiayn.paths import train_record
-from aiayn.records import Hardware, write_record
+from aiayn.records import Beginning, Hardware, write_record
 from analysis.price.tables.costs import lay_out_costs
 from paper_tables.layout import Table
 from tests.laid_out import frame_of, notes_of, rows_of
@@ -67,6 +67,15 @@ def test_every_column_by_hand(tmp_path: Path) -> None:  # 100 s on 8 P100: 800 G
     assert (row["wall_hours"], row["gpu_hours"]) == ("0.03", "0.22")
     assert row["dollars"] == "0.32"  # 0.222 h at $1.46
     assert "$1.46 an hour (assumption" in notes_of(table)
+
+
+def test_a_continued_training_uses_its_gpus_for_its_own_updates_only(tmp_path: Path) -> None:
+    """Its seconds begin at update 175 of 700, its tokens at update 0."""
+    beginning = Beginning(run="shorter", update=175, tensors_sha256="0")
+    site = site_of(tmp_path, EIGHT_P100, tokens=1_000_000_000, updates=700, beginning=beginning)
+    row = row_of(lay_out_costs(frame_of(site)))
+    utilisation = 100 * 0.75 * 1000 * FLOPS / 7.6e15
+    assert float(row["utilisation_percent"]) == pytest.approx(utilisation, abs=0.05)
 
 
 def test_tensor_cores_are_held_against_their_own_peak(tmp_path: Path) -> None:

@@ -271,6 +271,13 @@ class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
     num_backward_attempts: int = 0
 
     @property
+    def own_updates(self) -> int:
+        """The number of updates in `wall_seconds` and `gpu_seconds`: all updates, without those of
+        the shorter training that this training continues.
+        """
+        return self.updates - (self.beginning.update if self.beginning else 0)
+
+    @property
     def remarks(self) -> str:
         """Remarks on this training for the table of runs, or '' if there are no remarks."""
         remarks = []
