@@ -12,7 +12,6 @@ and cause has its source (README.md next to this file, and published/README.md).
 
 from collections.abc import Iterator, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -23,7 +22,6 @@ from aiayn.printed import (
     EDITION_WORDS,
     PAPER_CORPUS_BY_LANGUAGE_PAIR,
     PAPER_TESTSET_BY_ROLE,
-    PUBLISHED_FOLDER,
     CellJoin,
     evaluations_of,
     find_printed,
@@ -147,15 +145,15 @@ def explain(
     *,
     bleu: float,
     metric: str | None,
-    testset: str,
+    testset: str | None,
     language_pair: str,
     system: str,
-    folder: Path = PUBLISHED_FOLDER,
 ) -> Explanation:
     """Return how published numbers explain a BLEU (in percent) of a system of the paper.
 
     Without a `metric` the reported BLEU is assumed to be in the definition of the paper's number,
-    and a caveat in the answer states this assumption.
+    and a caveat in the answer states this assumption. Without a `testset` it is assumed to be on
+    the test set of Table 2 or, if the system is not in Table 2, of Table 3.
 
     Raises:
         UsageError: if the name of a system, test set or definition is unknown (the error gives the
@@ -164,16 +162,16 @@ def explain(
     """
     # The two editions print different numbers for some cells, such as En-Fr big: 41.0 in the
     # proceedings and 41.8 on arXiv. Each of them is compared.
-    joins = candidate_joins(metric, testset, language_pair, system, folder)
+    joins = candidate_joins(metric, testset, language_pair, system)
     question = Question(
         bleu=checked_bleu(bleu),
         metric=metric or joins[0].metric,
-        testset=testset,
+        testset=testset or PAPER_TESTSET_BY_ROLE[joins[0].role],
         language_pair=language_pair,
         system=joins[0].row,
     )
-    gaps, other_gaps = _find_gaps(question, folder)
-    readings = [_make_reading(question, join, gaps, folder) for join in joins]
+    gaps, other_gaps = _find_gaps(question)
+    readings = [_make_reading(question, join, gaps) for join in joins]
     direction, amount = _find_amount(question, readings)
     causes, is_amount_matched = _find_causes(question, direction, amount)
     near, num_elsewhere = _find_replications(question)
@@ -208,19 +206,22 @@ def checked_bleu(bleu: float) -> float:
     # percent, and the causes of a BLEU of 1 are its causes, too.
     if 0 < bleu < 1:
         raise UsageError(
-            f"--bleu {bleu:g}: expected BLEU in percent; did you mean {100 * bleu:g}? If it is"
-            f" {bleu:g} percent, give --bleu 1, which has the same causes"
+            f"BLEU {bleu:g}: expected in percent; did you mean {100 * bleu:g}? If it is {bleu:g}"
+            " percent, give 1, which has the same causes"
         )
     if not 0 <= bleu <= 100:
-        raise UsageError(f"--bleu {bleu:g}: expected 0 to 100, in percent")
+        raise UsageError(f"BLEU {bleu:g}: expected 0 to 100, in percent")
     return bleu
 
 
 def candidate_joins(
-    metric: str | None, testset: str, language_pair: str, system: str, folder: Path
+    metric: str | None, testset: str | None, language_pair: str, system: str
 ) -> list[CellJoin]:
     """Return the paper's BLEUs that a question is about: one for each version of the paper, each
     with the definition, test set and system of our evaluation for it.
+
+    Without a `testset` the BLEUs are those of Table 2 or, if the system is not in Table 2, those of
+    Table 3.
 
     Raises:
         UsageError: if the name of a system, test set or definition is unknown. The error gives the
@@ -238,27 +239,28 @@ def candidate_joins(
         raise UsageError(
             f"--metric {metric}: defined for German only; for {language_pair} give bleu_tok_moses"
         )
-    joins_by_testset: dict[str, list[CellJoin]] = {}
-    for join in read_cells(folder):
-        if join.language_pair == language_pair and join.metric.startswith("bleu"):
-            # cells.csv also lists perplexities and numbers of parameters, which are not explained
-            # here.
-            joins_by_testset.setdefault(PAPER_TESTSET_BY_ROLE[join.role], []).append(join)
-    testsets = sorted(joins_by_testset)
-    # The filtered set is accepted under its own name, though the paper scores the full set.
-    for alias, printed in PRINTED_TESTSET_BY_TESTSET.items():
-        if printed in joins_by_testset:
-            testsets.append(alias)
-    check_known("--testset", testset, testsets)
-    printed_testset = _printed_testset(testset)
-    joins = joins_by_testset[printed_testset]
+    # cells.csv also lists perplexities and numbers of parameters, which are not explained here.
+    joins = [
+        join
+        for join in read_cells()
+        if join.language_pair == language_pair and join.metric.startswith("bleu")
+    ]
+    where = f" (BLEU printed for {language_pair}"
+    if testset is not None:
+        testsets = {PAPER_TESTSET_BY_ROLE[join.role] for join in joins}
+        # The filtered set is accepted under its own name, though the paper scores the full set.
+        check_known("--testset", testset, sorted(testsets | PRINTED_TESTSET_BY_TESTSET.keys()))
+        printed_testset = _printed_testset(testset)
+        joins = [join for join in joins if PAPER_TESTSET_BY_ROLE[join.role] == printed_testset]
+        where += f" on {printed_testset}"
     names: dict[str, None] = {}  # keeps the order of the tables
     for join in joins:
         # The row and the system have different names in En-Fr: row `big` is our system `big_enfr`.
         names |= {join.row: None, join.system: None}
-    where = f" (BLEU printed for {language_pair} on {printed_testset})"
-    check_known("--system", system, list(names), where)
-    return [join for join in joins if system in (join.row, join.system)]
+    check_known("--system", system, list(names), f"{where})")
+    found = [join for join in joins if system in (join.row, join.system)]
+    # Base is in both tables. Its BLEU of Table 2 comes first.
+    return [join for join in found if join.table == found[0].table]
 
 
 def check_known(flag: str, name: str, known: Sequence[str], where: str = "") -> None:
@@ -275,7 +277,7 @@ def _printed_testset(testset: str) -> str:
     return PRINTED_TESTSET_BY_TESTSET.get(testset, testset)
 
 
-def _find_gaps(question: Question, folder: Path) -> tuple[list[PublishedGap], list[PublishedGap]]:
+def _find_gaps(question: Question) -> tuple[list[PublishedGap], list[PublishedGap]]:
     """Return the published differences (gaps) between other definitions of BLEU and the definition
     of the reported BLEU, in two lists. The first list has the gaps from which the range of the
     paper's number in the reported definition is computed. The second list has the gaps that are
@@ -286,7 +288,7 @@ def _find_gaps(question: Question, folder: Path) -> tuple[list[PublishedGap], li
     """
     gaps: list[PublishedGap] = []
     other_gaps: list[PublishedGap] = []
-    for gap in read_gaps(folder):
+    for gap in read_gaps():
         is_same_set = _printed_testset(gap.testset) == _printed_testset(question.testset)
         # `counts` is "no" if the first definition is not the paper's, or is not stated.
         is_same_pair = gap.language_pair == question.language_pair
@@ -295,15 +297,13 @@ def _find_gaps(question: Question, folder: Path) -> tuple[list[PublishedGap], li
     return gaps, other_gaps
 
 
-def _make_reading(
-    question: Question, join: CellJoin, gaps: Sequence[PublishedGap], folder: Path
-) -> Reading:
+def _make_reading(question: Question, join: CellJoin, gaps: Sequence[PublishedGap]) -> Reading:
     """Return the reading of one of the paper's numbers: its range and the comparison with the
     reported BLEU.
 
     The ends of the range are rounded outwards to as many decimals as the paper's number has.
     """
-    printed = find_printed(join, read_table(join.table, folder)).value
+    printed = find_printed(join, read_table(join.table)).value
     # Decimals are exact. As a binary fraction, 28.45 would fall on the wrong side of its rounding.
     value, bleu = Decimal(printed), Decimal(str(question.bleu))
     # The unit is the last printed digit: 0.1 for 28.4.
@@ -708,10 +708,10 @@ def _cause_lines(explanation: Explanation) -> list[str]:
         )
     if not explanation.causes:
         return wrapped("Nothing is missing.", INDENT)
-    lines = wrapped(_cause_heading(explanation), INDENT)
+    lines = [*wrapped(_cause_heading(explanation), INDENT), "", f"{INDENT}BLEU        cause"]
     for cause in explanation.causes:
-        # The rank (up to 3 characters) and the cost are a column. All texts are indented past it.
-        label = f"{INDENT}{cause.rank:<3} {_range(cause.cost_low, cause.cost_high):<11} "
+        # The cost is a column. All texts are indented past it.
+        label = f"{INDENT}{_range(cause.cost_low, cause.cost_high):<11} "
         body = " " * len(label)
         lines += ["", *wrapped(cause.cause, label, body)]
         lines += wrapped(f"seen: {cause.evidence} [{cause.source}]", body)
@@ -733,6 +733,6 @@ def _cause_heading(explanation: Explanation) -> str:
     if explanation.is_amount_matched:
         return (
             f"{heading} Each of these causes can explain that amount, up to {SEED_NOISE} for the"
-            " seed, in order of rank:"
+            " seed. Check in this order:"
         )
     return f"{heading} No single published cause explains that; two may add up. The nearest causes:"

@@ -22,10 +22,8 @@ from aiayn.printed import (
     PAPER_CORPUS_BY_LANGUAGE_PAIR,
     PAPER_SCALE,
     PAPER_TESTSET_BY_ROLE,
-    PUBLISHED_FOLDER,
     PublishedReplication,
     find_printed,
-    read_cells,
     read_replications,
     read_table,
 )
@@ -163,13 +161,8 @@ def printed_numbers(
     for replication in read_replications():
         if replication.row == system:
             return [_number_of_replication(replication)]
-    # Table 2 is scored on the test set, Table 3 on the development set. Base and big are in both.
-    is_in_table_2 = any(
-        join.table == 2 and system in (join.row, join.system) for join in read_cells()
-    )
-    testset = testset or PAPER_TESTSET_BY_ROLE["test" if is_in_table_2 else "dev"]
     numbers = []
-    for join in candidate_joins(metric, testset, language_pair, system, PUBLISHED_FOLDER):
+    for join in candidate_joins(metric, testset, language_pair, system):
         conditions = Conditions(
             scale=PAPER_SCALE,
             corpus=PAPER_CORPUS_BY_LANGUAGE_PAIR[language_pair],
@@ -267,7 +260,7 @@ def question_of_folder(
     scale_folders = [path.resolve() for path in list_folder(folder).scale_folders]
     above_by_scale = {path.name: path.parent for path in scale_folders}
     if not above_by_scale:
-        return _question_of_logs(folder, printed, metric)
+        return _question_of_logs(folder, printed, scale, metric)
     # The folder has one scale only, so --scale is not required.
     if scale is None and len(above_by_scale) == 1:
         (scale,) = above_by_scale
@@ -314,7 +307,9 @@ def question_of_folder(
     )
 
 
-def _question_of_logs(folder: Path, printed: PrintedNumber, metric: str | None) -> SeedQuestion:
+def _question_of_logs(
+    folder: Path, printed: PrintedNumber, scale: str | None, metric: str | None
+) -> SeedQuestion:
     """Return the question whether a system's BLEUs in fairseq's logs, one for each training,
     reproduce a published number.
     """
@@ -323,7 +318,12 @@ def _question_of_logs(folder: Path, printed: PrintedNumber, metric: str | None) 
     # runs. Two versions are two programs, so their values are not seeds of one system.
     values_by_row: dict[tuple[str, str], dict[tuple[str, str], list[float]]] = {}
     for target, trainings in rows_of(judged_folder(folder).trainings):
-        if (target.system, target.language_pair) == (printed.system, printed.language_pair):
+        is_of_scale = scale in (None, target.scale)
+        is_of_system = (target.system, target.language_pair) == (
+            printed.system,
+            printed.language_pair,
+        )
+        if is_of_scale and is_of_system:
             for definition, translation_by_name in scored(trainings, printed.role).items():
                 bleus = [translation.value for translation in translation_by_name.values()]
                 values = [bleu for bleu in bleus if bleu is not None]
@@ -340,7 +340,7 @@ def _question_of_logs(folder: Path, printed: PrintedNumber, metric: str | None) 
             f"{place}: values of several versions, {named}; give a folder with a single version"
         )
     # Exactly one row is left, so the nested unpacking cannot fail.
-    (((scale, _), values_by_definition),) = values_by_row.items()
+    (((found_scale, _), values_by_definition),) = values_by_row.items()
     chosen = [key for key in values_by_definition if metric in (None, key[0])]
     if len(chosen) != 1:
         named = " and ".join(" ".join(key).rstrip() for key in values_by_definition)
@@ -348,7 +348,7 @@ def _question_of_logs(folder: Path, printed: PrintedNumber, metric: str | None) 
             f"{place}: values of several definitions, {named}; expected a single definition; choose"
             " it with --metric"
         )
-    conditions = msgspec.structs.replace(printed.conditions, metric=chosen[0][0], scale=scale)
+    conditions = msgspec.structs.replace(printed.conditions, metric=chosen[0][0], scale=found_scale)
     return SeedQuestion(values=tuple(values_by_definition[chosen[0]]), conditions=conditions)
 
 

@@ -8,12 +8,10 @@ import shlex
 import subprocess
 import sys
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 
 from aiayn.__main__ import build_parser, main, verbs
-from aiayn.printed import PUBLISHED_FOLDER
 from aiayn.scoring.definitions import METRICS
 from aiayn.terminal import WIDTH
 from analysis.reported.explain import ASSUMED, SEED_NOISE, Explanation, explain, render_explanation
@@ -25,9 +23,8 @@ def ask(
     system: str,
     *,
     metric: str | None = "bleu_sacre_13a",
-    testset: str = "newstest2014",
+    testset: str | None = None,
     language_pair: str = "en-de",
-    folder: Path = PUBLISHED_FOLDER,
 ) -> Explanation:
     return explain(
         bleu=bleu,
@@ -35,7 +32,6 @@ def ask(
         testset=testset,
         language_pair=language_pair,
         system=system,
-        folder=folder,
     )
 
 
@@ -62,6 +58,18 @@ def test_stopping_early_is_no_reason_for_base() -> None:
 )
 def test_the_ends_belong_to_the_range(bleu: float, position: str) -> None:
     assert ask(bleu, "big").readings[0].position == position
+
+
+@pytest.mark.parametrize(
+    ("system", "testset", "printed"),
+    [("base", "newstest2014", "27.3"), ("table3_a_h1", "newstest2013", "24.9")],
+)
+def test_without_a_test_set_it_is_that_of_the_systems_first_table(
+    system: str, testset: str, printed: str
+) -> None:
+    answer = ask(25, system)
+    assert answer.question.testset == testset
+    assert answer.readings[0].printed == printed
 
 
 def test_the_noise_of_a_seed_is_that_of_its_cause() -> None:

@@ -24,13 +24,12 @@ from typing import Literal
 
 from aiayn.cli.flags import JSON, flag
 from aiayn.errors import UsageError
-from aiayn.printed import PAPER_SCALE
+from aiayn.printed import PAPER_SCALE, read_replications
 from aiayn.terminal import json_text
 from analysis.reported.explain import explain, render_explanation
 
 EXAMPLE = "aiayn explain --bleu 26.9 --metric bleu_sacre_13a --testset newstest2014 --system big"
 EXIT_UNEXPECTED = 4
-DEFAULT_TESTSET = "newstest2014"
 
 
 class Flags:
@@ -51,7 +50,7 @@ class Flags:
         "its definition, as `aiayn score` names it, or sacrebleu (default: the printed number's)"
     )
     testset: str | None = flag(
-        "its test set (default: newstest2014, all 3,003 lines; newstest2013 for seeds of Table 3)"
+        "its test set (default: newstest2014, all 3,003 lines; newstest2013 for rows of Table 3)"
     )
     language_pair: str = flag("en-de or en-fr (default: en-de)", default="en-de")
     scale: str | None = flag(
@@ -72,8 +71,10 @@ def run(args: Flags) -> int:
     """Print the explanation of one BLEU, or the verdict on several seeds. Return the exit code."""
     if args.metric == "sacrebleu":  # the usual name
         args.metric = "bleu_sacre_13a"
-    # A single number is compared with published numbers. These flags are about several seeds.
-    if args.bleu is not None and len(args.bleu) == 1:
+    # A single number of a system of the paper is compared with many published numbers. These flags
+    # are about several seeds. A replication has one published number.
+    is_of_replication = args.system in {replication.row for replication in read_replications()}
+    if args.bleu is not None and len(args.bleu) == 1 and not is_of_replication:
         for name in ("scale", "edition", "sd", "num_seeds", "expect"):
             if getattr(args, name) is not None:
                 shown = f"--{name.replace('_', '-')} {getattr(args, name)}"
@@ -84,7 +85,7 @@ def run(args: Flags) -> int:
         explanation = explain(
             bleu=args.bleu[0],
             metric=args.metric,
-            testset=args.testset or DEFAULT_TESTSET,
+            testset=args.testset,
             language_pair=args.language_pair,
             system=args.system,
         )
@@ -110,17 +111,23 @@ def run(args: Flags) -> int:
         raise UsageError(
             "--sd and --num-seeds: expected with --mean; otherwise they follow from the values"
         )
-    # With a different scale, --testset is a test set of that scale. The paper's number keeps its
-    # own.
-    own_testset = args.testset if args.scale in (None, PAPER_SCALE) else None
+    folder = args.from_logs or args.results
+    # Given values of a different scale are on a test set of that scale. The paper's number keeps
+    # its own.
+    is_printed_testset = folder is not None or args.scale in (None, PAPER_SCALE)
     numbers = printed_numbers(
         args.system,
         args.language_pair,
-        testset=own_testset,
+        testset=args.testset if is_printed_testset else None,
         metric=args.metric,
         edition=args.edition,
     )
-    folder = args.from_logs or args.results
+    printed_testset = numbers[0].conditions.testset
+    if folder is not None and args.testset not in (None, printed_testset):
+        raise UsageError(
+            f"--testset {args.testset}: a folder's values are on the set of its scale that stands"
+            f" for {printed_testset}; omit it"
+        )
     named = {"scale": args.scale, "testset": args.testset, "metric": args.metric}
     if folder is not None:
         question = question_of_folder(folder, numbers[0], scale=args.scale, metric=args.metric)
