@@ -17,7 +17,7 @@ import pandas as pd
 from aiayn.errors import UsageError, did_you_mean
 from aiayn.paths import CellKey
 from aiayn.printed import EDITION_WORDS, PAPER_SCALE
-from aiayn.released import read_released_records
+from aiayn.released import ReleasedRecord, read_released_records
 from aiayn.terminal import entries, sections, table, titled
 from paper_tables.frame import Frame, Number
 from paper_tables.layout import cells_of_tables
@@ -202,37 +202,41 @@ def render_list(cell_by_name: Mapping[str, NamedCell]) -> str:
     return "\n".join([*table(rows), ""])
 
 
-def render_released(name: str, results: Path) -> str:
-    """Return in words where a score of a released model comes from. `name` has the form
+def find_released(name: str, results: Path) -> ReleasedRecord:
+    """Return the record of a released model with a single score. `name` has the form
     released:model:metric.
 
     Raises:
         UsageError: if the results do not have translations of this model, or if its translations
             were not scored in this definition of BLEU.
     """
-    known = []
+    record_by_name = {}
     for record in read_released_records(results):
         for score in record.scores:
-            # All names are collected for the hint "did you mean".
-            known.append(f"{RELEASED_PREFIX}{record.name}:{score.metric}")
-            if known[-1] != name:
-                continue
-            facts = [
-                ("value", f"{rounded(score.value, score.metric)}, released model, decoded here"),
-                ("lines", f"{record.num_lines:,} of {record.num_testset_lines:,}"),
-                ("signature", score.signature),
-                # These digests identify the archives of the model and of the test set.
-                *(
-                    (archive, f"sha256 {digest}")
-                    for archive, digest in record.sha256_by_archive.items()
-                ),
-                ("command", record.provenance.command),
-                ("commit", f"{record.provenance.commit}, {record.provenance.created}"),
-                ("hardware", record.hardware),
-            ]
-            return sections(("", [*titled(name), *entries(facts)]))
-    hint = did_you_mean(name, known, "decode it first: `aiayn evaluate --released NAME`")
-    raise UsageError(f"cell {name!r}: no such score below {results}/released; {hint}")
+            of_score = msgspec.structs.replace(record, scores=[score])
+            record_by_name[f"{RELEASED_PREFIX}{record.name}:{score.metric}"] = of_score
+    if name not in record_by_name:
+        hint = did_you_mean(
+            name, list(record_by_name), "decode it first: `aiayn evaluate --released NAME`"
+        )
+        raise UsageError(f"cell {name!r}: no such score below {results}/released; {hint}")
+    return record_by_name[name]
+
+
+def render_released(name: str, record: ReleasedRecord) -> str:
+    """Return in words where the single score in the record of a released model comes from."""
+    (score,) = record.scores
+    facts = [
+        ("value", f"{rounded(score.value, score.metric)}, released model, decoded here"),
+        ("lines", f"{record.num_lines:,} of {record.num_testset_lines:,}"),
+        ("signature", score.signature),
+        # These digests identify the archives of the model and of the test set.
+        *((archive, f"sha256 {digest}") for archive, digest in record.sha256_by_archive.items()),
+        ("command", record.provenance.command),
+        ("commit", f"{record.provenance.commit}, {record.provenance.created}"),
+        ("hardware", record.hardware),
+    ]
+    return sections(("", [*titled(name), *entries(facts)]))
 
 
 def _printed(cell: NamedCell) -> str:

@@ -13,7 +13,6 @@ import datetime
 import posixpath
 import random
 import shutil
-import sys
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,6 +51,7 @@ from aiayn.scoring.score import default_metrics, score_hypotheses
 from aiayn.spec.system import DecodingSpec
 from aiayn.terminal import listed, sections, table, titled
 from analysis.released.heavy_dictionary_check import check_by_loss
+from analysis.released.verbs.evaluate import say
 
 ORDER_SEED = 2014
 LINES_PER_BLOCK = 100
@@ -154,11 +154,6 @@ def evaluate_released(args: Any, decoding: DecodingSpec, device: str) -> None:
     )
     write_record(record, folder / RECORD_NAME)
     print(render(released, record, decoding), end="")
-
-
-def say(words: str) -> None:
-    """Print a remark for the user to standard error."""
-    print(f"aiayn evaluate: {words}", file=sys.stderr)
 
 
 def announce(released: ReleasedModel, archives: Path) -> None:

@@ -2,6 +2,7 @@
 command, its continuation, and every bad input in a sentence.
 """
 
+import json
 import shutil
 import tarfile
 from collections.abc import Iterator
@@ -136,6 +137,9 @@ def test_the_whole_command_gives_fairseqs_translations_and_a_second_start_does_n
     cell = ["where", "released:small:bleu_sacre_13a", "--results", str(scene.results)]
     assert main(cell) == 0
     assert "released model, decoded here" in capsys.readouterr().out
+    assert main([*cell, "--json"]) == 0
+    (score,) = json.loads(capsys.readouterr().out)["scores"]
+    assert score["metric"] == "bleu_sacre_13a"
     num_requests = len(scene.server.requests)
     blocks = sorted(scene.results.glob("released/small/blocks*/*.json"))
     times = [block.stat().st_mtime_ns for block in blocks]

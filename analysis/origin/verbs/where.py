@@ -34,6 +34,7 @@ def run(args: Flags) -> None:
     """Print the runs from which the number in a cell is computed, or the names of all cells."""
     from analysis.origin.where import (
         RELEASED_PREFIX,
+        find_released,
         find_sources,
         named_cells,
         render_list,
@@ -50,7 +51,8 @@ def run(args: Flags) -> None:
         )
     # Released models have a folder and a record of their own, outside of the scales.
     if args.cell is not None and args.cell.startswith(RELEASED_PREFIX):
-        print(render_released(args.cell, args.results), end="")
+        record = find_released(args.cell, args.results)
+        print(json_text(record) if args.json else render_released(args.cell, record), end="")
         return
     configfile = args.configfile or CONFIG_FOLDER / f"{args.scale}.yaml"
     scale = read_changed_scale(configfile, args.config)
