@@ -117,11 +117,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     command_by_corpus: dict[str, list[str]] = {}
     command_refusal: str = ""
 
-    @property
-    def results_bytes(self) -> int:
-        """The bytes that the plan writes to the results folder, without the downloaded archives."""
-        return self.averages_bytes + self.text_bytes + self.data_bin_bytes
-
 
 def precisions_of(experiment: Experiment) -> set[Precision]:
     """Return the numeric precisions (fp32, bf16, ...) in which an experiment's systems are

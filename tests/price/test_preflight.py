@@ -11,16 +11,21 @@ import msgspec
 import pytest
 
 from aiayn.__main__ import main
+from aiayn.experiment import read_experiment
+from aiayn.paths import corpus_record
+from aiayn.records import write_record
 from aiayn.spec.corpus import ArchiveSource, ArchiveSpec, CorpusSpec, PackedFile, PublicTestset
-from aiayn.spec.system import CONFIG_FOLDER, CleanSpec, SubwordSpec
+from aiayn.spec.system import CONFIG_FOLDER, CleanSpec, SubwordSpec, run_name
+from aiayn.stages import STAGE_VERSIONS
 from aiayn.train import torch_builds
 from analysis.price.plan import Plan
 from analysis.price.preflight import checks as preflight
 from analysis.price.preflight.checks import Check
 from analysis.price.preflight.mirrors import check_mirrors
 from tests.fake_cluster import FakeCluster
-from tests.planned_scales import PAPER, PLAIN, leave_free
+from tests.planned_scales import BASE, PAPER, PLAIN, leave_free
 from tests.price.plans import plan_of
+from tests.records_factory import BINARIZED
 from tests.workflow.loopback_server import loopback_server
 
 NUM_BYTES = 1000
@@ -161,11 +166,18 @@ def test_a_local_mirror_counts_and_its_size_is_compared(tmp_path: Path) -> None:
     assert "AIAYN_MIRROR" in absent.next_step
 
 
+def bytes_of(plan: Plan) -> int:
+    """Return all bytes of a plan."""
+    results_bytes = plan.averages_bytes + plan.text_bytes + plan.data_bin_bytes
+    return plan.runs_bytes + results_bytes + plan.archives_bytes
+
+
 def space(plan: Plan, folder: Path) -> list[Check]:
     """Return the checks of space of a working directory."""
+    scale = msgspec.structs.replace(PAPER, runs_folder=str(folder / "runs"))
     return preflight.check_space(
         plan,
-        runs_folder=folder / "runs",
+        read_experiment(scale),
         results_folder=folder / "results",
         archives_folder=folder / "archives",
     )
@@ -174,7 +186,7 @@ def space(plan: Plan, folder: Path) -> list[Check]:
 def test_the_plan_must_fit_on_the_disk(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    needed = plan.runs_bytes + plan.results_bytes + plan.archives_bytes
+    needed = bytes_of(plan)
     leave_free(needed, monkeypatch)
     assert outcomes(space(plan, tmp_path)) == {"space": "OK"}
     leave_free(needed - 1, monkeypatch)
@@ -187,20 +199,39 @@ def test_the_plan_must_fit_on_the_disk(
     assert "--config runs_folder=" in check.next_step
 
 
-def test_what_lies_there_already_is_not_needed_again(
-    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("path", "is_counted"),
+    [
+        ("runs/{run}/checkpoints/full_00000001.pt", True),
+        ("results/paper/average/wmt14_en_de/base/seed1/last5.pt", True),
+        ("results/paper/fetch/wmt14_en_de/train.en", True),
+        ("runs/wmt14_en_de-base-seed1-01234567/checkpoints/full_00000001.pt", False),
+        ("results/paper/average/wmt14_en_de/another/seed1/last5.pt", False),
+    ],
+)
+def test_only_what_the_plan_counts_is_not_needed_again(
+    path: str, is_counted: bool, plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A thousand bytes of a checkpoint, a thousand of results."""
-    needed = plan.runs_bytes + plan.results_bytes + plan.archives_bytes
-    leave_free(needed - 2000, monkeypatch)
+    """A thousand bytes are there, next to a file that vanishes. A run with other settings and a
+    system of another config do not count.
+    """
+    write_record(BINARIZED, corpus_record(tmp_path / "results", "paper", "binarize", "wmt14_en_de"))
+    run = run_name(
+        corpus="wmt14_en_de",
+        system="base",
+        seed=1,
+        training=BASE,
+        data_digest=BINARIZED.digest,
+        stage_version=STAGE_VERSIONS["train"],
+    )
+    file_path = tmp_path / path.format(run=run)
+    file_path.parent.mkdir(parents=True, exist_ok=True)
+    record_bytes = (tmp_path / "results/paper/binarize/wmt14_en_de/record.json").stat().st_size
+    leave_free(bytes_of(plan) - record_bytes - 1000, monkeypatch)
     assert outcomes(space(plan, tmp_path)) == {"space": "FAIL"}
-    for path in (
-        "runs/wmt14_en_de-base-seed1-01234567/checkpoints/full_00000001.pt",
-        "results/paper/text",
-    ):
-        (tmp_path / path).parent.mkdir(parents=True)
-        (tmp_path / path).write_bytes(b"x" * 1000)
-    assert outcomes(space(plan, tmp_path)) == {"space": "OK"}
+    file_path.write_bytes(b"x" * 1000)
+    file_path.with_name("vanished").symlink_to(tmp_path / "nothing")
+    assert outcomes(space(plan, tmp_path)) == {"space": "OK" if is_counted else "FAIL"}
 
 
 def test_packages_are_compared_with_their_pins(

@@ -62,6 +62,7 @@ def test_what_a_run_holds_already_is_not_needed_again(request_: TrainingRequest)
     folder = Path(request_.run_folder) / "checkpoints"
     folder.mkdir(parents=True)
     (folder / "full_00000010.pt").write_bytes(b"x" * 1000)
+    (folder / "full_00000005.pt").symlink_to("vanished")  # as a checkpoint that is being removed
     assert needed_disk_bytes(request_, DATA) == 60 * BASE_PARAMETERS - 1000
 
 

@@ -6,7 +6,6 @@ WARN means that the problem may end a run or change its numbers, or that this ma
 whether there is a problem.
 """
 
-import contextlib
 import importlib.metadata
 import os
 import re
@@ -18,8 +17,14 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from aiayn.experiment import Experiment
 from aiayn.machine import query_gpus
-from aiayn.spec.system import CHECKOUT
+from aiayn.paths import corpus_record
+from aiayn.plan.feasibility import held_bytes
+from aiayn.records import DATA_RECORD_BY_VERB, BinarizedCorpus, read_record
+from aiayn.runs.run_folder import RunFolder
+from aiayn.spec.system import CHECKOUT, run_name
+from aiayn.stages import STAGE_VERSIONS
 from aiayn.terminal import sections, table
 from aiayn.train import torch_builds
 from analysis.price.plan import Plan
@@ -57,29 +62,43 @@ class Need(NamedTuple):
 
 
 def check_space(
-    plan: Plan, *, runs_folder: Path, results_folder: Path, archives_folder: Path
+    plan: Plan, experiment: Experiment, *, results_folder: Path, archives_folder: Path
 ) -> list[Check]:
     """Compare the bytes that the trainings of the plan still have to write with the free space of
-    each disk. Files that exist already need no more space.
+    each disk. Files that the plan counts and that exist already need no more space.
     """
+    runs_folder = Path(experiment.scale.runs_folder)
+    scale_folder = results_folder / plan.scale
     archives_bytes: dict[str, int] = {}  # two corpora may share an archive
+    digest_by_corpus: dict[str, str] = {}
+    results_bytes = runs_bytes = 0
     for corpus in plan.corpora:
         for name, size in corpus.bytes_by_archive.items():
             if not (archives_folder / name).exists():
                 archives_bytes[name] = size
-    # Checkpoints that exist are not written again. The folder of a run ends in a digest of its
-    # settings, such as `wmt14_en_de-base-seed1-4f0c2a1b`, which is not computed here.
-    runs_bytes = plan.runs_bytes
+        held = sum(held_bytes(scale_folder / verb / corpus.corpus) for verb in DATA_RECORD_BY_VERB)
+        results_bytes += max(0, corpus.text_bytes + corpus.data_bin_bytes - held)
+        path = corpus_record(results_folder, plan.scale, "binarize", corpus.corpus)
+        if path.exists():
+            digest_by_corpus[corpus.corpus] = read_record(path, BinarizedCorpus).digest
     for row in plan.trainings:
         for seed in row.seeds:
-            for folder in runs_folder.glob(f"{row.corpus}-{row.system}-seed{seed}-*/checkpoints"):
-                runs_bytes -= _held_bytes(folder)
-    results_bytes = plan.results_bytes - _held_bytes(results_folder / plan.scale)
-    # The folders may hold more than the plan counts, such as runs with earlier settings. The need
-    # is then 0.
+            # A run with earlier settings has a different name. Its checkpoints stay on the disk.
+            run = run_name(
+                corpus=row.corpus,
+                system=row.system,
+                seed=seed,
+                training=experiment.system_by_name[row.system].training,
+                data_digest=digest_by_corpus.get(row.corpus, ""),
+                stage_version=STAGE_VERSIONS["train"],
+            )
+            held = held_bytes(RunFolder(runs_folder / run).checkpoints_path)
+            runs_bytes += max(0, row.run_bytes - held)
+            held = held_bytes(scale_folder / "average" / row.corpus / row.system / f"seed{seed}")
+            results_bytes += max(0, row.averages_bytes - held)
     needs = [
-        Need("runs", runs_folder, max(0, runs_bytes)),
-        Need("results", results_folder, max(0, results_bytes)),
+        Need("runs", runs_folder, runs_bytes),
+        Need("results", results_folder, results_bytes),
         Need("archives", archives_folder, sum(archives_bytes.values())),
     ]
     # Two folders on one disk share its free space, so their needs are added. `st_dev` is the same
@@ -121,14 +140,6 @@ def _check_disk(needs: Sequence[Need]) -> Check:
 def _existing(folder: Path) -> Path:
     # The folder may not exist yet. Its nearest existing parent is on the disk that will have it.
     return next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
-
-
-def _held_bytes(folder: Path) -> int:
-    num_bytes = 0
-    for path in folder.rglob("*") if folder.is_dir() else ():
-        with contextlib.suppress(FileNotFoundError):  # a running training may prune its checkpoints
-            num_bytes += path.stat().st_size if path.is_file() else 0
-    return num_bytes
 
 
 def check_torch_build(plan_gpu: str) -> list[Check]:

@@ -108,7 +108,7 @@ def _gather_checks(args: Flags) -> list["Check"]:
     checks += check_mirrors(experiment.corpora, mirror=mirror, archives_folder=archives)
     checks += preflight.check_space(
         plan,
-        runs_folder=Path(experiment.scale.runs_folder),
+        experiment,
         results_folder=args.results,
         archives_folder=archives,
     )

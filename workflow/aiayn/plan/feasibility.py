@@ -2,7 +2,9 @@
 the start that the training fits on the disk and the devices, and ends within the time limit.
 """
 
+import contextlib
 import logging
+import os
 from pathlib import Path
 
 from aiayn.cost import num_parameters
@@ -130,8 +132,20 @@ def needed_disk_bytes(request: TrainingRequest, data: BinarizedCorpus) -> int:
     target_size = data.vocabulary_size_by_language[data.target_language]
     parameters = num_parameters(request.training, size, request.is_joint, target_size)
     # A run that resumes has most of its files already.
-    held_bytes = sum(path.stat().st_size for path in request.folder.checkpoints_path.glob("*.pt"))
-    return max(0, run_disk_bytes(parameters, request.num_models) - held_bytes)
+    held = held_bytes(request.folder.checkpoints_path)
+    return max(0, run_disk_bytes(parameters, request.num_models) - held)
+
+
+def held_bytes(folder: Path) -> int:
+    """Return the number of bytes of all files in a folder and its subfolders. The folder need not
+    exist.
+    """
+    num_bytes = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):  # a running training removes checkpoints
+                num_bytes += Path(parent, name).stat().st_size
+    return num_bytes
 
 
 def check_precision(request: TrainingRequest, cluster: ClusterSpec | None = None) -> Machine | None:
