@@ -62,6 +62,7 @@ from aiayn.records import (
     seal,
 )
 from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME, Event, Started, read_events
+from aiayn.runs.finished import FinishedRun
 from aiayn.runs.run_folder import RunFolder
 from aiayn.scoring.scores import read_trainings, training_key
 from aiayn.spec.sheet import TrainingKey
@@ -103,17 +104,20 @@ def pack_scale(
     output_folder: Path,
     *,
     max_bytes: int,
+    model: FinishedRun | None = None,
     config_folder: Path = CONFIG_FOLDER,
 ) -> Packed:
-    """Pack the finished runs of a scale into `<output_folder>/<scale>/`.
+    """Pack the finished runs of a scale into `<output_folder>/<scale>/`, with the averaged `model`
+    of one of these runs.
 
     Runs of an earlier pack that the results folder lacks are kept if they have the config's spec
     and the same data. The models in the earlier pack are kept if their runs are packed.
 
     Raises:
-        RecordError: if no run is finished, if a log or a list of attempts is missing, if scores
-            were computed from different translations, if a model's corpus lacks a NOTICE, or if the
-            folder would be larger than `max_bytes`. After a RecordError the old pack is unchanged.
+        RecordError: if no run is finished, if the run of `model` is not packed, if a log or a list
+            of attempts is missing, if scores were computed from different translations, if a
+            model's corpus lacks a NOTICE, or if the folder would be larger than `max_bytes`. After
+            a RecordError the old pack is unchanged.
         StateError: if a folder with the name of the pack exists and is not a pack.
     """
     target = output_folder / scale.scale
@@ -132,6 +136,12 @@ def pack_scale(
         )
     kept = _kept(results, output_folder)
     results = msgspec.structs.replace(results, train_by_key=results.train_by_key | kept)
+    runs = {train.run for train in results.train_by_key.values()}
+    if model is not None and model.checkpoint.run not in runs:
+        raise RecordError(
+            f"{model.checkpoint.run}: not a finished run of this config; only models of packed runs"
+            " are packed"
+        )
     # The new pack is written next to the old pack, on the same file system, so that a rename can
     # replace the old pack when everything has succeeded.
     output_folder.mkdir(parents=True, exist_ok=True)
@@ -142,7 +152,7 @@ def pack_scale(
         # Models are packed after the archive is made: they stay files, because programs open them
         # by path.
         _archive(staging / scale.scale)
-        packer.pack_models(config_folder / "corpora")
+        packer.pack_models(config_folder / "corpora", model)
         # The tables are made from the new pack, not from the results, so that everybody can make
         # them again from its files.
         recorded = gather_from_records(scale.scale, [staging], config_folder)
@@ -305,24 +315,32 @@ class _Packer:
             if training_key(evaluation) in self.results.train_by_key:
                 self._pack_evaluation(evaluation)
 
-    def pack_models(self, notices_folder: Path) -> None:
-        """Copy the models of the packed runs from the earlier pack, each with the NOTICE of its
-        corpus.
+    def pack_models(self, notices_folder: Path, model: FinishedRun | None) -> None:
+        """Write `model`, and copy the models of the packed runs from the earlier pack, each with
+        the NOTICE of its corpus.
         """
         for train in self.results.train_by_key.values():
             inside = model_folder(Path(), self.scale, train.run)
-            if (self.earlier_folder / inside).is_dir():
-                # Vocabulary and weights were made from the corpus, so its origin and its terms are
-                # shipped with them.
-                notice_path = notices_folder / f"{train.corpus}.{NOTICE_NAME}"
-                if not notice_path.exists():
-                    raise RecordError(
-                        f"{notice_path}: no such file; write the origin of the text and its terms"
-                        " there, then pack"
-                    )
-                shutil.copytree(self.earlier_folder / inside, self.folder / inside)
-                self._copy(inside / EXPORT_RECORD_NAME, ExportRecord, self.earlier_folder)
-                shutil.copyfile(notice_path, self.folder / inside / NOTICE_NAME)
+            folder = self.earlier_folder
+            # The same run gives the same tensors, so a model in the earlier pack stays as it is.
+            if not (folder / inside).is_dir():
+                if model is None or model.checkpoint.run != train.run:
+                    continue
+                from analysis.packs.heavy_export import export_model
+
+                folder = self.folder / "exported"
+                export_model(model, folder / inside)
+            # Vocabulary and weights were made from the corpus, so its origin and its terms are
+            # shipped with them.
+            notice_path = notices_folder / f"{train.corpus}.{NOTICE_NAME}"
+            if not notice_path.exists():
+                raise RecordError(
+                    f"{notice_path}: no such file; write the origin of the text and its terms"
+                    " there, then pack"
+                )
+            shutil.copytree(folder / inside, self.folder / inside)
+            self._copy(inside / EXPORT_RECORD_NAME, ExportRecord, folder)
+            shutil.copyfile(notice_path, self.folder / inside / NOTICE_NAME)
 
     def _folder_of(self, key: TrainingKey) -> Path:
         """Return the folder from which a training's records are copied: the results folder or the

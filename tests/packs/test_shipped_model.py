@@ -159,12 +159,15 @@ def test_a_model_of_no_packed_run_is_left_out_and_named(
     assert not (packed.folder / "models").exists()
 
 
-def test_the_verb_ships_a_model_once_with_its_notice(
-    site: Site, tmp_path: Path, shipped: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_verb_ships_a_model_once_with_its_notice_or_changes_nothing(
+    site: Site,
+    tmp_path: Path,
+    shipped: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The weights are those of another run: only the way into the pack is looked at."""
     run = run_of("demo_en_de", "base", 1)
-    (site.config_folder / "corpora" / "demo_en_de.NOTICE").write_text("ours", encoding="utf-8")
     written: list[str] = []
 
     def write_model(finished: FinishedRun, folder: Path) -> None:
@@ -176,14 +179,24 @@ def test_the_verb_ships_a_model_once_with_its_notice(
         "analysis.packs.pack.pack_scale",
         functools.partial(pack_scale, config_folder=site.config_folder),
     )
-    finished = SimpleNamespace(checkpoint=SimpleNamespace(run=run))
-    monkeypatch.setattr("analysis.packs.verbs.pack.find_finished", lambda *_: finished)
+    monkeypatch.setattr(
+        "analysis.packs.verbs.pack.find_finished",
+        lambda results, name, average: SimpleNamespace(checkpoint=SimpleNamespace(run=name)),
+    )
     monkeypatch.setattr("analysis.packs.verbs.pack.read_changed_scale", lambda *_: site.scale)
     output = tmp_path / "pack"
     arguments = ["pack", "--results", str(site.results_folder), "--output", str(output)]
+    arguments += ["--configfile", "any.yaml", "--model", run]
+    assert main(arguments) == 1
+    assert list(output.iterdir()) == []
+    (site.config_folder / "corpora" / "demo_en_de.NOTICE").write_text("ours", encoding="utf-8")
+    written.clear()
     for _ in range(2):
-        assert main([*arguments, "--configfile", "any.yaml", "--model", run]) == 0
+        assert main(arguments) == 0
     assert written == [run]
     folder = model_folder(output, "demo", run)
     assert (folder / "NOTICE").read_text(encoding="utf-8") == "ours"
     assert (folder / "model.safetensors").is_file()
+    capsys.readouterr()
+    assert main([*arguments[:-1], "another"]) == 1
+    assert "another: not a finished run of this config" in capsys.readouterr().err

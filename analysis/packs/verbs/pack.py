@@ -19,7 +19,6 @@ from pathlib import Path
 
 from aiayn.cli.config import read_changed_scale
 from aiayn.cli.flags import AVERAGE, CONFIG, CONFIGFILE, RESULTS, flag
-from aiayn.paths import model_folder
 from aiayn.runs.finished import find_finished
 
 EXAMPLE = "aiayn pack --configfile workflow/config/multi30k.yaml --output paper_tables/measured"
@@ -45,20 +44,11 @@ def run(args: Flags) -> None:
     from analysis.packs.pack import pack_scale
 
     scale = read_changed_scale(args.configfile, args.config)
-    max_bytes = round(args.max_mb * 1e6)
-    # A model is exported into the pack, so the pack is written first. A folder that contains only a
-    # model would be refused, because it is not a pack.
-    packed = pack_scale(scale, args.results, args.output, max_bytes=max_bytes)
+    model = None
     if args.model is not None:
-        from analysis.packs.heavy_export import export_model
-
-        finished = find_finished(args.results, args.model, args.average)
-        folder = model_folder(args.output, scale.scale, finished.checkpoint.run)
-        # An export never replaces a folder, and the same run gives the same tensors.
-        if not folder.exists():
-            export_model(finished, folder)
-        # The second time the model is in the earlier pack, and gets its NOTICE.
-        packed = pack_scale(scale, args.results, args.output, max_bytes=max_bytes)
+        model = find_finished(args.results, args.model, args.average)
+    max_bytes = round(args.max_mb * 1e6)
+    packed = pack_scale(scale, args.results, args.output, max_bytes=max_bytes, model=model)
     kept = f" ({packed.num_kept} kept from the earlier pack)" if packed.num_kept else ""
     print(
         f"{packed.folder}: {packed.num_runs} of {packed.num_asked} trainings{kept},"
