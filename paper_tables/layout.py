@@ -44,10 +44,10 @@ change in other files.
 """
 
 import itertools
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from urllib.parse import quote
 
 import pandas as pd
 
@@ -77,10 +77,9 @@ CELL_COLUMNS = (
 
 
 def anchor_of(run: str) -> str:
-    """Return the HTML anchor of the row of a run or log, in letters, digits and `-_.`."""
-    # A path of a log may have any character. HTML ids must not contain blanks, and a link would
-    # have to escape others.
-    return "run-" + re.sub(r"[^A-Za-z0-9_.-]+", "-", run)
+    """Return the HTML anchor of the row of a run or log. Different names have different anchors."""
+    # A path of a log may have any character. HTML ids must not contain blanks.
+    return f"run-{quote(run)}"
 
 
 @dataclass(frozen=True)

@@ -250,8 +250,9 @@ def training_values(
     it in Table 2: GPU-seconds of all attempts x the sustained single-precision rate (footnote 5).
     `model_flops` are the operations that the model needed for all tokens, forward and backward
     (`aiayn.cost.model_flops`), at the mean lengths of the training sentences. `utilisation_percent`
-    is the ratio of the operations in the GPU-seconds to the operations that the GPUs could have done
-    in them: at the rate in footnote 5 in fp32, at the peak rate of the tensor cores in tf32 or bf16.
+    is the ratio of the operations in the GPU-seconds to the operations that the GPUs could have
+    done in them: at the rate in footnote 5 in fp32, at the peak rate of the tensor cores in tf32 or
+    bf16.
     """
     train, trained = run.train, run.trained_as
     if train is None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import msgspec
 
+from paper_tables.layout import anchor_of
 from paper_tables.rounding import BITS, BLEU, rounded
 from paper_tables.tables.table2 import lay_out_table2
 from paper_tables.tables.verdicts import lay_out_replications
@@ -62,3 +63,10 @@ def test_a_definition_that_was_not_measured_is_a_dash(tmp_path: Path) -> None:
         f"\u2013 {DAGGER}",
         f"71.25 (n=1) {DAGGER}",
     )
+
+
+def test_logs_with_different_names_have_different_anchors_without_blanks() -> None:
+    names = ["a b/train.log", "a-b/train.log", "\u00fcber.log", "\u00f6ber.log"]
+    anchors = {anchor_of(name) for name in names}
+    assert len(anchors) == len(names)
+    assert not any(" " in anchor for anchor in anchors)
