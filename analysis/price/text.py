@@ -138,6 +138,11 @@ def _summary(plan: Plan) -> list[tuple[str, str]]:
     if cost is not None:
         in_words = f"{cost.hours / 24:,.1f} days" if cost.hours >= 48 else duration(cost.hours)
         one_by_one = f"{in_words} one training after the other"
+        # On GPUs the time of a training is a range.
+        if plan.machine.gpu:
+            one_by_one += (
+                "; GPU-h, US$ and this time are of the middle (geometric mean) of each range"
+            )
     # The paper's real times next to the predicted times on the same machine show how far the
     # prediction errs.
     papers = [
