@@ -261,11 +261,9 @@ def printed_field(name: str, heading: str, text: Callable[[Item], str]) -> Field
     return Field(Column(name, heading), lambda item: Cell(text(item)))
 
 
-def our_field(
-    name: str, heading: str, cell: Callable[[Item], Cell | None], group: str = ""
-) -> Field[Item]:
+def our_field(name: str, heading: str, cell: Callable[[Item], Cell | None]) -> Field[Item]:
     """Return a field (column) that shows our numbers, or anything else that is not in the paper."""
-    return Field(Column(name, heading, group, "ours"), cell)
+    return Field(Column(name, heading, side="ours"), cell)
 
 
 def words_field(name: str, heading: str, words: Callable[[Item], str]) -> Field[Item]:

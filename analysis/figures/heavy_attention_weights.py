@@ -19,7 +19,6 @@ from aiayn.spec.training import MAX_POSITIONS
 from analysis.figures import ATTENTION_COLUMNS
 
 Kind = Literal["encoder", "decoder", "cross"]
-KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
 STACK_AND_NAME = {
     "encoder": ("encoder", "self_attn"),
     "decoder": ("decoder", "self_attn"),
@@ -141,10 +140,6 @@ def _observe(
         # Both modules return (values, weights).
         seen.append(output[1])
 
-    if hasattr(layer, "ever_training"):
-        # Only fairseq 0.12.2 has this flag, not the pinned 0.12.3.1. If the flag is not set, the
-        # encoder of 0.12.2 uses a fused layer of torch that does not return weights.
-        layer.ever_training = True
     # The hooks request the weights from outside, so the model itself stays as it was trained.
     hooks = [
         attention.register_forward_pre_hook(request_weights, with_kwargs=True),

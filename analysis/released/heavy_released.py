@@ -33,6 +33,7 @@ from aiayn.errors import CorpusError, FetchError, StateError
 from aiayn.machine import cpu_flops_per_second_per_core, cpu_name
 from aiayn.progress import progress_bar
 from aiayn.provenance import (
+    existing_folder,
     gather_provenance,
     new_folder_on_success,
     replace_on_success,
@@ -168,8 +169,7 @@ def announce(released: ReleasedModel, archives: Path) -> None:
     num_bytes = sum(archive.expected_bytes for archive in missing)
     needed = num_bytes + int(UNPACKED_RATIO * released.model.expected_bytes)
     require_free_space(archives, needed, f"the archives of {released.name} and their content")
-    # The folder may not exist yet. Its disk is found from the nearest folder above that exists.
-    free = shutil.disk_usage(next(p for p in archives.absolute().parents if p.exists())).free
+    free = shutil.disk_usage(existing_folder(archives)).free
     minutes = released.num_lines * PEAK_FLOPS_PER_LINE / cpu_flops_per_second_per_core() / 60
     say(
         f"{released.name}: about {num_bytes / 1e9:.1f} GB to download (sizes are not published),"

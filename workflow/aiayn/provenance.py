@@ -262,6 +262,13 @@ def _write_to_disk(folder: Path) -> None:
         _fsync(written_path)
 
 
+def existing_folder(folder: Path) -> Path:
+    """Return a folder or, if it does not exist yet, the nearest folder above it that exists. This
+    folder is on the disk that will have the new folder.
+    """
+    return next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+
+
 def require_free_space(folder: Path, needed_bytes: int, purpose: str) -> None:
     """Raise an error if the disk does not have enough free space for an output file.
 
@@ -269,9 +276,7 @@ def require_free_space(folder: Path, needed_bytes: int, purpose: str) -> None:
         SpaceError: if fewer than `needed_bytes` are free. The message contains the folder, the
             needed space and the free space.
     """
-    # The folder may not exist yet, and `disk_usage` needs an existing path.
-    existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
-    free_bytes = shutil.disk_usage(existing).free
+    free_bytes = shutil.disk_usage(existing_folder(folder)).free
     if free_bytes < needed_bytes:
         raise SpaceError(
             f"{folder}: {needed_bytes / 1e9:.2f} GB needed for {purpose}, {free_bytes / 1e9:.2f} GB"

@@ -21,6 +21,7 @@ from aiayn.experiment import Experiment
 from aiayn.machine import query_gpus
 from aiayn.paths import corpus_record
 from aiayn.plan.feasibility import held_bytes
+from aiayn.provenance import existing_folder
 from aiayn.records import DATA_RECORD_BY_VERB, BinarizedCorpus, read_record
 from aiayn.runs.run_folder import RunFolder
 from aiayn.spec.system import CHECKOUT, run_name
@@ -106,7 +107,7 @@ def check_space(
     needs_by_disk: dict[int, list[Need]] = defaultdict(list)
     refusals = []
     for need in needs:
-        existing = _existing(need.folder)
+        existing = existing_folder(need.folder)
         needs_by_disk[existing.stat().st_dev].append(need)
         # To create a file in a folder, a user needs both permissions: to write, and to enter
         # (X_OK).
@@ -120,7 +121,7 @@ def check_space(
 def _check_disk(needs: Sequence[Need]) -> Check:
     """Check that one disk has enough free space for the folders on it."""
     # `free` is what a user without privileges may use. Quotas are not seen.
-    free_bytes = shutil.disk_usage(_existing(needs[0].folder)).free
+    free_bytes = shutil.disk_usage(existing_folder(needs[0].folder)).free
     needed_bytes = 0
     parts = []
     for need in needs:
@@ -135,11 +136,6 @@ def _check_disk(needs: Sequence[Need]) -> Check:
         )
         return Check("space", "FAIL", evidence, advice)
     return Check("space", "OK", evidence)
-
-
-def _existing(folder: Path) -> Path:
-    # The folder may not exist yet. Its nearest existing parent is on the disk that will have it.
-    return next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
 
 
 def check_torch_build(plan_gpu: str) -> list[Check]:
