@@ -66,13 +66,12 @@ def test_the_translations_are_fairseqs_own_and_are_scored(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     output = tmp_path / "out.de"
-    search = ["--length-penalty-form", "len", "--stop", "fairseq"]
-    scored = ["--references", str(references), *search, "--output", str(output)]
+    scored = ["--references", str(references), "--search", "fairseq", "--output", str(output)]
     assert evaluate(checkpoint, data, *scored, "--no-warning") == 0
     printed = capsys.readouterr().out
     # Its own BLEU is compiled, so it scores by sacreBLEU.
     flags = (
-        "--gen-subset test --beam 4 --lenpen 0.6 --cpu --max-len-a 1 --max-len-b 50 --remove-bpe"
+        "--gen-subset test --beam 4 --lenpen 0.6 --cpu --remove-bpe"
         " sentencepiece --scoring sacrebleu --num-workers 0 --batch-size 1"
     )
     paths = [str(data.folder), "--path", str(checkpoint), "--results-path", str(tmp_path)]

@@ -78,12 +78,6 @@ class Flags(TextFlags):
     )
     beam_size: int | None = flag("default: the paper's 4", "N", type=positive)
     length_penalty_alpha: float | None = flag("default: the paper's 0.6", "A")
-    length_penalty_form: Literal["len", "gnmt"] | None = flag(
-        "len is fairseq's (default: the paper's, gnmt and tensor2tensor)"
-    )
-    stop: Literal["fairseq", "tensor2tensor"] | None = flag(
-        "stopping rule (default: the paper's, gnmt and tensor2tensor)"
-    )
     output: Path | None = flag(
         "where to write the translations (default with references: below results/evaluate)", "FILE"
     )
@@ -180,15 +174,15 @@ def run(args: Flags) -> None:
 
 
 def search_of(args: Any) -> DecodingSpec:
-    """Return the settings of the beam search: the paper's or fairseq's, changed by the flags for
-    single settings.
+    """Return the settings of the beam search: the paper's or fairseq's, with the beam size and the
+    length penalty of the flags.
     """
-    # The names of the flags are the names of the fields of `DecodingSpec`.
     decoding = read_system("base", "paper").decoding
     is_by_fairseq = args.search == "fairseq" or (args.search is None and args.released is not None)
     changes: dict[str, Any] = dict(FAIRSEQ_SEARCH) if is_by_fairseq else {}
-    for name in decoding.__struct_fields__:
-        if (value := getattr(args, name, None)) is not None:
+    # The names of the flags are the names of the fields of `DecodingSpec`.
+    for name in ("beam_size", "length_penalty_alpha"):
+        if (value := getattr(args, name)) is not None:
             changes[name] = value
     return msgspec.structs.replace(decoding, **changes)
 
