@@ -3,7 +3,7 @@ config that the flags select, on the machine that the flags select.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from aiayn.cli.config import read_changed_scale
 from aiayn.cli.flags import CLUSTER, CONFIG, RESULTS, flag
@@ -35,24 +35,15 @@ class ConfigFlags:
     results: Path = RESULTS
 
 
-class PlannedConfig(NamedTuple):
-    """A config, where its trainings run, and the plan of these trainings."""
-
-    experiment: Experiment
-    cluster: ClusterSpec
-    launcher: Literal["local", "slurm"]
-    plan: "Plan"
-
-
 def plan_config(
     args: ConfigFlags,
     *,
     system: str | None = None,
     gpu: str | None = None,
     num_gpus: int | None = None,
-) -> PlannedConfig:
-    """Return the plan of the config that the flags select, or the plan of only one `system` of the
-    config's scale.
+) -> tuple[Experiment, ClusterSpec, Literal["local", "slurm"], "Plan"]:
+    """Return the config that the flags select, where its trainings run, and their plan, or the plan
+    of only one `system` of the config's scale.
 
     Raises:
         ConfigError: if a file of the config is wrong, or if the machine does not support the
@@ -81,7 +72,7 @@ def plan_config(
         precisions=precisions_of(experiment),
     )
     plan = make_plan(experiment, machine, hardware, args.results)
-    return PlannedConfig(experiment, cluster, launcher, plan)
+    return experiment, cluster, launcher, plan
 
 
 def choose_launcher(args: ConfigFlags, scale: ScaleSpec) -> Literal["local", "slurm"]:

@@ -54,14 +54,6 @@ def test_a_training_that_continues_a_shorter_one_has_only_the_further_updates() 
     assert longer.hours == base.hours
 
 
-def test_a_longer_training_is_no_training_if_all_systems_have_the_same_updates(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    command = ["plan", "--configfile", str(CONFIG_FOLDER / "multi30k.yaml")]
-    assert main([*command, "--system", "updates16000_base", "--config", "updates=8000"]) == 1
-    assert capsys.readouterr().err.endswith("plan base, or leave out `updates`\n")
-
-
 @pytest.mark.parametrize("system", ["table3_b_dk16", "big_enfr"])
 def test_the_printed_command_reads_as_the_same_words(system: str) -> None:
     system_plan = plan_one(system)

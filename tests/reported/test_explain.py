@@ -60,18 +60,6 @@ def test_the_ends_belong_to_the_range(bleu: float, position: str) -> None:
     assert ask(bleu, "big").readings[0].position == position
 
 
-@pytest.mark.parametrize(
-    ("system", "testset", "printed"),
-    [("base", "newstest2014", "27.3"), ("table3_a_h1", "newstest2013", "24.9")],
-)
-def test_without_a_test_set_it_is_that_of_the_systems_first_table(
-    system: str, testset: str, printed: str
-) -> None:
-    answer = ask(25, system)
-    assert answer.question.testset == testset
-    assert answer.readings[0].printed == printed
-
-
 def test_the_noise_of_a_seed_is_that_of_its_cause() -> None:
     assert next(cause.cost for cause in read_causes() if cause.rank == "12") == (
         Decimal(0),

@@ -92,31 +92,6 @@ def test_a_smaller_scale_is_a_reason_and_a_replication_of_it_is_judged(
     assert judged["verdict"]["outcome"] != "NOT COMPARABLE"
 
 
-@pytest.mark.skipif(not (MEASURED / "multi30k").is_dir(), reason="no measured runs are shipped")
-@pytest.mark.parametrize(
-    ("testset", "system", "told"),
-    [
-        ("bogus", "base", "--testset bogus: unknown"),
-        ("newstest2014_filtered", "base", "stands for newstest2014"),
-        ("newstest2014", "revisit_tiny", "stands for test_2016_flickr"),
-    ],
-)
-def test_a_folder_has_its_own_test_sets(
-    testset: str, system: str, told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    flags = ["--from-logs", str(MEASURED / "multi30k"), "--scale", "multi30k", "--system", system]
-    assert main(["explain", *flags, "--testset", testset]) == 2
-    assert told in capsys.readouterr().err
-
-
-def test_one_value_of_a_replication_is_compared_with_its_number(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    answer = asked(capsys, "--bleu", "41", "--system", "revisit_tiny")
-    (judged,) = answer["verdicts"]  # type: ignore[misc]
-    assert judged["printed"]["value"] == "41.02"
-
-
 def write_logs(folder: Path, *, warm_up: int = 4000, score: str = GenerationText().score) -> Path:
     """Write logs of base with three seeds and the BLEU of each; the third with other values, if any
     are given.
