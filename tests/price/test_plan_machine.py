@@ -248,15 +248,6 @@ def test_hours_are_the_formulas_middle_times_the_measured_errors(tmp_path: Path)
     assert speed.expected.most == pytest.approx(1.29 * speed.formula.middle)
 
 
-def test_the_papers_own_times_stand_next_to_the_plans(tmp_path: Path) -> None:
-    plan = plan_of(PAPER, tmp_path, machine_of(gpu="P100"))
-    assert plan.on_papers_gpus["base"] == plan.trainings[0].speed.expected
-    assert list(plan.on_papers_gpus) == ["base", "big"]
-    text = " ".join(render_plan(plan).split())
-    assert re.search(r"base 12\.0 h \(this plan: 4\.\d-7\.\d h\), big 84\.0 h", text)
-    assert plan_of(read_scale(CONFIG_FOLDER / "multi30k.yaml"), tmp_path).on_papers_gpus == {}
-
-
 @pytest.mark.parametrize(("system", "ratio"), [("table3_e_learned", 1.0), ("table3_c_n8", 8 / 6)])
 def test_a_system_without_counts_has_the_nearest_systems(
     system: str, ratio: float, tmp_path: Path
