@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from aiayn.printed import PUBLISHED_FOLDER, Text, read_rows
-from aiayn.spec.hardware import HardwareSpec, read_hardware
+from aiayn.spec.hardware import read_hardware
 from aiayn.spec.training import Precision
 
 Kind = Literal["eager", "unfused", "hand-fused", "graph"]
@@ -86,7 +86,7 @@ def published_range(
     between half and twice as many tokens per GPU. Return None if there are no comparable speeds.
     """
     # Names differ from source to source, so cards are compared by their row in hardware.yaml.
-    hardware = _hardware()
+    hardware = read_hardware()
     per_gpu = []
     for speed in comparable_speeds(precision):
         is_same_card = hardware.find_name(speed.hardware) == hardware.find_name(gpu) is not None
@@ -94,8 +94,3 @@ def published_range(
         if is_same_card and is_near and speed.model == model and speed.kind in PLAIN_KINDS:
             per_gpu.append(speed.measured / speed.num_gpus)
     return (num_gpus * min(per_gpu), num_gpus * max(per_gpu)) if per_gpu else None
-
-
-@functools.cache
-def _hardware() -> HardwareSpec:
-    return read_hardware()
