@@ -582,13 +582,12 @@ def measure_layers(work: Work) -> Iterator[Row]:
 
     On a GPU the seconds show the column "sequential operations": the recurrence needs n steps.
     """
-    calls: dict[tuple[LayerType, int], Callable[[], torch.Tensor]] = {}
-    for num_tokens in (64, 256, 1024) if work.is_cuda else (64,):
-        for layer in ("self_attention", "recurrent", "convolutional"):
-            call = make_call(LayerSize(layer=layer, n=num_tokens, d=512, k=5))
-            assert isinstance(call, partial)
-            on_device = [tensor.to(work.device) for tensor in call.args]
-            calls[layer, num_tokens] = partial(call.func, *on_device)
+    calls: dict[tuple[LayerType, int], Callable[[], object]] = {}
+    with torch.device(work.device):
+        for num_tokens in (64, 256, 1024) if work.is_cuda else (64,):
+            for layer in ("self_attention", "recurrent", "convolutional"):
+                size = LayerSize(layer=layer, n=num_tokens, d=512, k_or_r=5)
+                calls[layer, num_tokens] = make_call(size)
     with torch.no_grad():
         for (layer, num_tokens), call in calls.items():
             seconds = [steps.time_call(call, work.device) for _ in range(22)][2:]
