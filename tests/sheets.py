@@ -7,7 +7,6 @@ from aiayn.experiment import published_runs
 from aiayn.printed import evaluations_of, is_asked_for
 from aiayn.spec.sheet import TABLES, SheetRow
 
-# Base has `base_seeds` on the En-De corpus, replications have `replication_seeds`; None: `seeds`.
 # An entry of `later_seeds` is `system:1,2`.
 DEFAULTS: dict[str, Any] = {
     "en_de_systems": ["base", "big"],
@@ -17,8 +16,6 @@ DEFAULTS: dict[str, Any] = {
     "variants": [],
     "architectures": [],
     "seeds": [1, 2],
-    "base_seeds": None,
-    "replication_seeds": None,
     "ablation_seeds": [1],
     "variant_seeds": [1],
     "later_seeds": [],
@@ -39,17 +36,13 @@ def make_rows(corpus_by_pair: Mapping[str, str], changes: Mapping[str, Any]) -> 
                 words_by_training.setdefault((corpus, system, seed), []).append(word)
 
     for system in lists["en_de_systems"]:
-        seeds = lists["seeds"]
-        if system == "base" and lists["base_seeds"] is not None:
-            seeds = lists["base_seeds"]
         for table in ("table2", "table3"):
-            add(table, en_de, [system], seeds)
+            add(table, en_de, [system], lists["seeds"])
     add("table2", en_fr, lists["en_fr_systems"], lists["seeds"])
     add("table3", en_de, lists["ablation_systems"], lists["ablation_seeds"])
     for run in published_runs().values():
         if run.row in lists["replications"]:
-            seeds = lists["replication_seeds"] or lists["seeds"]
-            add("replications", run.corpus, [run.system], seeds)
+            add("replications", run.corpus, [run.system], lists["seeds"])
     for table in ("variants", "architectures"):
         if lists[table]:
             add(table, en_de, ["base"], lists["variant_seeds"])
