@@ -46,9 +46,15 @@ def write_log(runs: Path, update: int, run: str = RUN) -> None:
 
 
 @pytest.fixture
-def progress(tmp_path: Path) -> WorkflowProgress:
+def stream() -> io.StringIO:
+    """Return what `progress` writes to."""
+    return io.StringIO()
+
+
+@pytest.fixture
+def progress(tmp_path: Path, stream: io.StringIO) -> WorkflowProgress:
     """Return the progress of one training, which counts as started."""
-    made = WorkflowProgress(tmp_path, stream=io.StringIO())
+    made = WorkflowProgress(tmp_path, stream=stream)
     made.filter(begins(1, corpus="demo_en_de", system="big", seed=1))
     return made
 
@@ -130,10 +136,9 @@ def test_the_terminal_shows_errors_and_tenths_once_it_has_started(
     progress.stop()
 
 
-def test_after_ctrl_c_the_last_lines_say_what_was_saved(tmp_path: Path) -> None:
-    stream = io.StringIO()
-    progress = WorkflowProgress(tmp_path, stream=stream)
-    progress.filter(begins(1, corpus="demo_en_de", system="big", seed=1))
+def test_after_ctrl_c_the_last_lines_say_what_was_saved(
+    progress: WorkflowProgress, stream: io.StringIO, tmp_path: Path
+) -> None:
     write_log(tmp_path, 190)
     progress.start(shows_all=False)
     progress.filter(record("Terminating processes on user request, this might take some time."))
@@ -151,10 +156,9 @@ def test_after_ctrl_c_the_last_lines_say_what_was_saved(tmp_path: Path) -> None:
     ]
 
 
-def test_after_ctrl_c_a_training_that_has_not_begun_is_not_called_saved(tmp_path: Path) -> None:
-    stream = io.StringIO()
-    progress = WorkflowProgress(tmp_path, stream=stream)
-    progress.filter(begins(1, corpus="demo_en_de", system="big", seed=1))
+def test_after_ctrl_c_a_training_that_has_not_begun_is_not_called_saved(
+    progress: WorkflowProgress, stream: io.StringIO, tmp_path: Path
+) -> None:
     (tmp_path / RUN).mkdir()
     (tmp_path / f"{RUN}.tar").touch()  # an archive is no run
     progress.start(shows_all=False)
@@ -164,12 +168,9 @@ def test_after_ctrl_c_a_training_that_has_not_begun_is_not_called_saved(tmp_path
 
 
 def test_after_ctrl_c_on_a_cluster_nothing_is_called_saved_and_the_drivers_messages_are_shown(
-    tmp_path: Path,
+    progress: WorkflowProgress, stream: io.StringIO, tmp_path: Path
 ) -> None:
     """Trainings on a cluster continue. The whole log is shown there."""
-    stream = io.StringIO()
-    progress = WorkflowProgress(tmp_path, stream=stream)
-    progress.filter(begins(1, corpus="demo_en_de", system="big", seed=1))
     write_log(tmp_path, 190)
     progress.start(shows_all=True)
     assert progress.filter(record(f"{workflow_progress.INTERRUPTED}, this might take some time."))
