@@ -32,18 +32,21 @@ SIZES = {"train": 2, "dev": 1}
 
 
 @pytest.mark.parametrize(
-    ("lines", "problem"),
+    ("line", "problem"),
     [
-        (["train", "trian", "dev"], r":2: split 'trian'; did you mean 'train'\?"),
-        (["train", "train"], "no lines of split dev, but num_pairs_by_split says 1"),
-        (["train", "dev"], "1 lines of split train, but num_pairs_by_split says 2"),
+        ("trian\ta\tb", r"text\.tsv:2: split 'trian'; did you mean 'train'\?"),
+        ("train\ta\tb", "no lines of split dev, but num_pairs_by_split says 1"),
+        ("dev\ta\tb", "1 lines of split train, but num_pairs_by_split says 2"),
+        ("train\tgood morning", r"text\.tsv:2: .*expected split, source and target"),
+        ("train\ta\tb\tc", r"text\.tsv:2: .*expected split, source and target"),
+        ("", r"text\.tsv:2: .*expected split, source and target"),
     ],
 )
-def test_a_corpus_has_the_pairs_that_its_file_says(
-    lines: list[str], problem: str, tmp_path: Path
+def test_a_shipped_corpus_has_whole_lines_and_the_pairs_that_its_file_says(
+    line: str, problem: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "text.tsv"
-    path.write_text("".join(f"{split}\ta\tb\n" for split in lines), encoding="utf-8")
+    path.write_text(f"train\ta\tb\n{line}\n", encoding="utf-8")
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     with pytest.raises(CorpusError, match=problem):
         read_shipped(ShippedSource(file=str(path), sha256=sha256, num_pairs_by_split=SIZES))
@@ -111,6 +114,7 @@ def test_flags_have_bounds() -> None:
     ):
         with pytest.raises(argparse.ArgumentTypeError, match="expected a whole number of"):
             parse(text)
+    assert split_alpha("val") == ("val", None)
     assert split_alpha("val-alpha1.4") == ("val", 1.4)
     for alpha in ("", "x", "nan", "inf", "-1", "1-alpha2"):
         with pytest.raises(UsageError, match="expected a number of 0 or more"):
