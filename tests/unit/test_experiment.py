@@ -14,7 +14,7 @@ import pytest
 
 from aiayn.errors import ConfigError
 from aiayn.experiment import Experiment, read_experiment
-from aiayn.paths import Evaluation, split_alpha, train_record
+from aiayn.paths import Evaluation, train_record
 from aiayn.records import write_record
 from aiayn.spec.sheet import SHEET_NAME, TrainingKey, list_trainings, read_sheet
 from aiayn.spec.system import CONFIG_FOLDER, read_scale
@@ -63,11 +63,6 @@ def test_a_scale_asks_for_exactly_this(case: dict[str, Any], tmp_path: Path) -> 
     for name, view in VIEWS.items():
         if name in case:
             assert view(experiment) == case[name]
-
-
-def test_a_probed_alpha_is_a_part_of_a_test_sets_name() -> None:
-    assert split_alpha("demo_dev-alpha1.4") == ("demo_dev", 1.4)
-    assert split_alpha("demo_dev") == ("demo_dev", None)
 
 
 def test_updates_of_the_scale_stand_for_every_systems_own(tmp_path: Path) -> None:
