@@ -2,19 +2,17 @@
 named.
 """
 
-import json
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from aiayn.__main__ import main
 from aiayn.errors import TableError
 from aiayn.paths import train_record
 from aiayn.records import write_record
 from paper_tables.render.tables import make_tables
 from tests.golden_files import GOLDEN_FOLDER
-from tests.records_factory import Site, make_site, write_attempt, write_everything, write_training
+from tests.records_factory import Site, make_site, write_everything, write_training
 
 
 def make(site: Site, *, so_far: bool) -> Path:
@@ -69,52 +67,6 @@ def test_a_training_under_an_older_spec_is_not_shown_as_the_present_one(tmp_path
         make(site, so_far=False)
     table = make(site, so_far=True).parent / "tables" / "table2.md"
     assert "| outdated [\u2020] |" in table.read_text(encoding="utf-8")
-
-
-def test_a_run_that_is_done_but_not_recorded_says_so(tmp_path: Path) -> None:
-    site = make_site(
-        tmp_path, en_fr_systems=[], ablation_systems=[], en_de_systems=["base"], seeds=[1]
-    )
-    folder = write_attempt(site, "demo_en_de", "base", 1, update=3000, outcome="done")
-    write_training(site, "demo_en_de", "base", 1)
-    train_record(site.results_folder, "demo", "demo_en_de", "base", 1).rename(folder / "done.json")
-    table = make(site, so_far=True).parent / "tables" / "table2.md"
-    assert "| not recorded [\u2020] |" in table.read_text(encoding="utf-8")
-
-
-def test_a_run_of_seed_10_is_not_taken_for_seed_1(tmp_path: Path) -> None:
-    site = make_site(
-        tmp_path, en_fr_systems=[], ablation_systems=[], en_de_systems=["base"], seeds=[1]
-    )
-    write_attempt(site, "demo_en_de", "base", 10, update=5, outcome="failed")
-    table = make(site, so_far=True).parent / "tables" / "table2.md"
-    assert "| missing [\u2020] |" in table.read_text(encoding="utf-8")
-
-
-def test_the_verb_takes_snakemakes_merged_config(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    config = msgspec.to_builtins(make_site(tmp_path, runs_folder="runs").scale)
-    assert main(["tables", "--so-far", "--config-json", json.dumps(config)]) == 0
-    *table2, summary, page_path = capsys.readouterr().out.splitlines()
-    assert page_path == "results/demo/so-far/report.html"
-    assert summary == "0 of 9 trainings finished"
-    assert table2[0] == "Table 2: no number of ours"
-
-
-def test_a_scale_without_results_is_no_success(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    scale = make_site(tmp_path, runs_folder="runs").scale
-    path = tmp_path / "demo.yaml"
-    path.write_text(json.dumps(msgspec.to_builtins(scale)), encoding="utf-8")
-    assert main(["tables", "--so-far", "--configfile", str(path)]) == 1
-    output, error = capsys.readouterr()
-    assert "0 of 9 trainings finished" in output
-    assert "no training has finished; it is made by `snakemake --profile" in error
-    assert error.endswith("--configfile demo.yaml`\n")
 
 
 def test_a_resolved_device_does_not_make_a_training_outdated(tmp_path: Path) -> None:
