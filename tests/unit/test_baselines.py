@@ -1,15 +1,10 @@
 """Translations without training, each checked by hand."""
 
-from pathlib import Path
-
 import pytest
 
-from aiayn.__main__ import main
 from aiayn.data import baselines
 from aiayn.data.baselines import nearest_training_sentence, translate_word_by_word
 from aiayn.data.text.lines import read_lines
-from aiayn.provenance import gather_provenance
-from aiayn.records import RawCorpus, TextPair, write_record
 from aiayn.spec.system import CONFIG_FOLDER, ShippedSource, read_corpus
 
 TRAIN_SOURCES = [
@@ -79,34 +74,3 @@ def test_the_answer_does_not_depend_on_how_many_are_compared_at_a_time(
     together = nearest_training_sentence(sources, TRAIN_SOURCES, TRAIN_TARGETS)
     monkeypatch.setattr(baselines, "MAX_SIMILARITIES", 1)
     assert nearest_training_sentence(sources, TRAIN_SOURCES, TRAIN_TARGETS) == together
-
-
-@pytest.mark.parametrize(
-    ("num_pairs", "message"),
-    [
-        (1_000_000, "no such file"),  # of the text, which is read next
-        (
-            1_000_001,
-            "aiayn baselines: corpus wmt14_en_de: 1,000,001 training pairs; baselines hold them all in"
-            " memory and take at most 1,000,000: set `has_baselines: false` in the scale's config\n",
-        ),
-    ],
-)
-def test_a_corpus_that_memory_would_not_hold_is_refused_before_it_is_read(
-    num_pairs: int, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    paths = {language: tmp_path / f"absent.{language}" for language in ("en", "de")}
-    pair = TextPair(
-        path_by_language=paths,
-        num_lines=num_pairs,
-        sha256_by_language=dict.fromkeys(("en", "de"), ""),
-    )
-    raw = RawCorpus(
-        provenance=gather_provenance(),
-        corpus="wmt14_en_de",
-        pair_by_split={"train": pair, "newstest2014": pair},
-    )
-    write_record(raw, tmp_path / "raw.json")
-    flags = ["--raw", str(tmp_path / "raw.json"), "--record", str(tmp_path / "baselines.json")]
-    assert main(["baselines", "--testset", "newstest2014", *flags]) == 1
-    assert message in capsys.readouterr().err

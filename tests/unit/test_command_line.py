@@ -42,32 +42,6 @@ def test_a_wrong_flag_of_any_verb_is_answered_without_heavy_imports() -> None:
     assert done.stderr.count("\n") == len(VERBS)
 
 
-def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """Return the sentence on a wrong command line, which ends with exit code 2."""
-    try:
-        code = main(arguments)
-    except SystemExit as end:  # of argparse
-        code = int(end.code or 0)
-    output, errors = capsys.readouterr()
-    assert (code, output, errors.count("\n")) == (2, "", 1)
-    return errors
-
-
-def test_a_wrong_command_line_is_one_sentence_with_the_next_step(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert "did you mean '--so-far'?" in refusal(
-        capsys, "tables", "--so-fra", "--configfile", "x.yaml"
-    )
-    assert "did you mean 'cpu'?" in refusal(capsys, "translate", "--device", "cup")
-    assert "for example: aiayn tables --so-far --configfile" in refusal(
-        capsys, "tables", "--so-far"
-    )
-    # Two kinds of input: neither is ignored.
-    score = ("score", "--hypotheses", "output.de", "--testset", "wmt14", "--record", "record.json")
-    assert "give --hypotheses FILE with --testset NAME" in refusal(capsys, *score)
-
-
 def test_a_number_has_a_decimal_point() -> None:
     assert decimal_number("26.9") == 26.9
     for text in ("26,9", "26.9%", "", "1,2,3"):

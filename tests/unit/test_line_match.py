@@ -54,12 +54,22 @@ ONE_OUTPUT = [TRANSLATIONS[0]] * len(
         (SHUFFLED, "the order of the lines is not", ""),
         ([*TRANSLATIONS[40:], *TRANSLATIONS[:40]], "lines", ""),
         ([line.upper() for line in TRANSLATIONS], "", "upper case"),
+        ([line.lower() for line in TRANSLATIONS], "", "lower case"),
         (ENGLISH, "", "language"),
         ([" ".join(line.split()[:4]) for line in TRANSLATIONS], "", "are they cut?"),
         (TRANSLATIONS, "", ""),
         (ONE_OUTPUT, "", ""),
     ],
-    ids=["shuffled", "rotated", "upper case", "English", "first words", "right", "one output"],
+    ids=[
+        "shuffled",
+        "rotated",
+        "upper case",
+        "lower case",
+        "English",
+        "first words",
+        "right",
+        "one output",
+    ],
 )
 def test_another_order_is_a_fault_and_case_and_language_are_doubts(
     lines: list[str], words: str, doubt: str

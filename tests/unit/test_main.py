@@ -90,27 +90,3 @@ def test_another_pipe_that_breaks_is_an_error_with_words(
     monkeypatch.setattr("aiayn.cli.status.run", break_pipe)
     assert main(["status"]) == 1
     assert capsys.readouterr().err.endswith(": Broken pipe\n")
-
-
-@pytest.mark.parametrize(
-    ("verb", "hint"),
-    [("trian", "did you mean 'train'?"), ("xyz", "expected one of {verbs}")],
-)
-def test_an_unknown_verb_is_answered_with_the_nearest_known(
-    verb: str, hint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([verb]) == 2
-    hint = hint.format(verbs=", ".join(verbs()))
-    assert capsys.readouterr().err == f"aiayn: no verb {verb!r}; {hint}\n"
-
-
-@pytest.mark.parametrize(
-    "flag", ["--mirror=http://me:s3cret@host", "http://me:s3cret@host/hyp.txt"]
-)
-def test_a_password_on_the_command_line_is_refused_and_not_repeated(
-    flag: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["score", flag]) == 1
-    printed = capsys.readouterr()
-    assert "the command line: a URL with a user name or password, expected" in printed.err
-    assert "s3cret" not in printed.out + printed.err
