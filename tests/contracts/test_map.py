@@ -57,8 +57,3 @@ def test_contributing_says_where_the_tests_of_every_package_and_wing_are() -> No
     assert absent_from(text, rooms()) == []
     named = set(re.findall(r"`(tests/[a-z_]+)`", text))
     assert [name for name in sorted(named) if not (CHECKOUT / name).is_dir()] == []
-
-
-def test_a_package_that_a_page_does_not_name_is_noticed() -> None:
-    assert absent_from("`aiayn.facts`, `workflow/aiayn_fairseq`", {"aiayn.facts"}) == []
-    assert absent_from("`aiayn.facts`", {"aiayn.fact", "aiayn.facts"}) == ["aiayn.fact"]

@@ -95,14 +95,3 @@ def test_comments_docstrings_and_local_names_do_not_count_and_everything_else_do
         ("def f", "def g"),
     ):
         assert code_of(before.replace(*edit)) != code_of(before)
-
-
-def test_a_changed_digest_or_a_lower_number_is_noticed() -> None:
-    first = Line("clean", 1, "a", "")
-    assert problems([first], "a", 1) == []
-    assert len(problems([first], "b", 1)) == 1
-    assert len(problems([first], "a", 2)) == 1
-    assert len(problems([first, Line("clean", 1, "b", "")], "b", 1)) == 1
-    assert problems([first, Line("clean", 1, "b", "tests/x.py::test_y")], "b", 1) == []
-    assert problems([first, Line("clean", 2, "b", "")], "b", 2) == []
-    assert len(problems([first, Line("clean", 0, "b", "")], "b", 0)) == 1

@@ -207,11 +207,6 @@ class Copy:
     folder: Path
     bin_folder: Path
 
-    def delete(self, name: str) -> None:
-        """Delete the two folders of a wing."""
-        shutil.rmtree(self.folder / "analysis" / name)
-        shutil.rmtree(self.folder / "tests" / name, ignore_errors=True)
-
     @contextlib.contextmanager
     def without(self, name: str) -> Iterator[None]:
         """Take the two folders of a wing away for the length of the block."""
@@ -313,12 +308,6 @@ def make_copy(folder: Path) -> Copy:
     return Copy(folder / "copy", folder / "venv" / "bin")
 
 
-@pytest.fixture
-def copy(tmp_path: Path) -> Copy:
-    """Return a copy of a test's own."""
-    return make_copy(tmp_path / "wings")
-
-
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Copy:
     """Return a copy that was installed with all wings."""
@@ -330,15 +319,17 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Copy:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_without_a_wing_the_rest_is_whole(installed: Copy, name: str) -> None:
-    """That the rest installs is what the tests below show, without any wing and without the first."""
+    """That the rest installs is what the test below shows."""
     with installed.without(name):
         installed.require_whole({name})
 
 
 @pytest.mark.slow
-def test_without_any_wing_the_core_is_whole_and_trains(copy: Copy) -> None:
+def test_without_any_wing_the_core_is_whole_and_trains(tmp_path: Path) -> None:
+    copy = make_copy(tmp_path / "wings")
     for name in NAMES:
-        copy.delete(name)
+        shutil.rmtree(copy.folder / "analysis" / name)
+        shutil.rmtree(copy.folder / "tests" / name, ignore_errors=True)
     copy.install()
     copy.require_whole(set(NAMES))
     copy.require_types_and_tables(set(NAMES))
@@ -350,14 +341,3 @@ def test_without_any_wing_the_core_is_whole_and_trains(copy: Copy) -> None:
     )
     copy.run("-m", "snakemake", *flags.split())
     assert (copy.folder / "results" / "demo" / "report.html").is_file()
-
-
-@pytest.mark.slow
-def test_a_core_that_imports_a_wing_is_not_whole(copy: Copy) -> None:
-    path = copy.folder / "paper_tables" / "layout.py"
-    whole = path.read_text(encoding="utf-8")
-    path.write_text(f"{whole}\n\nimport analysis.{NAMES[0]}.wing\n", encoding="utf-8")
-    copy.delete(NAMES[0])
-    copy.install()
-    with pytest.raises(AssertionError, match="mypy"):
-        copy.require_types_and_tables({NAMES[0]})
