@@ -7,7 +7,6 @@ processes, too.
 
 import gc
 import os
-import shutil
 import signal
 import urllib.parse
 import urllib.request
@@ -19,7 +18,6 @@ import msgspec
 import pytest
 
 import analysis
-from aiayn.printed import PUBLISHED_FOLDER
 from aiayn.spec.cluster import read_cluster
 from aiayn.wings import present_wings
 from tests.driven_run import DrivenRun
@@ -101,12 +99,6 @@ def driven(tmp_path: Path, slurm: FakeSlurm) -> DrivenRun:
     request = msgspec.structs.replace(make_request(folder), command="aiayn train --seed 1")
     spec = msgspec.structs.replace(read_cluster("cpu"), max_num_jobs=3, time_limit_minutes=1440)
     return DrivenRun(request, spec, slurm, tmp_path / "seed1.json")
-
-
-@pytest.fixture
-def copied_folder(tmp_path: Path) -> Path:
-    """Return a copy of the published files that a test may spoil."""
-    return Path(shutil.copytree(PUBLISHED_FOLDER, tmp_path / "published"))
 
 
 @pytest.fixture(scope="session")

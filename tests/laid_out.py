@@ -10,7 +10,6 @@ from paper_tables.scale_results import ScaleResults, gather_results
 from tests.records_factory import Site
 
 DAGGER = "[\u2020]"  # the demo's mark
-DASH = "\u2013"
 PLUS_MINUS = "\u00b1"
 
 

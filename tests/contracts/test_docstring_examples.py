@@ -56,17 +56,3 @@ def test_every_example_compiles(folder: str) -> None:
         if (faults := problems(path.read_text(encoding="utf-8")))
     }
     assert broken == {}
-
-
-def test_a_rewrapped_example_is_noticed() -> None:
-    """As it stood in model/transformer.py."""
-    source = '''"""The model.
-
-    model = build(Config(), num_source_symbols=37_000,
-    num_target_symbols=37_000) logits = model(source, target)
-
-Shapes are in the names.
-"""
-'''
-    assert len(problems(source)) == 1
-    assert problems(source.replace(") logits", ")\n    logits")) == []

@@ -194,38 +194,3 @@ def test_the_config_files_of_the_pages_exist() -> None:
         if flag in words
     ]
     assert [path for path in paths if not (CHECKOUT / path).exists()] == []
-
-
-def test_a_wrong_command_is_noticed() -> None:
-    text = (
-        "```\n$ aiayn tables --so-fra --configfile x.yaml\necho a | aiayn transalte\naiayn score"
-        " --help > f\n```\n"
-    )
-    faults = [fault_of_command(words) for words in typed_commands(text, "aiayn")]
-    assert faults == [
-        "is refused: aiayn tables --so-fra --configfile x.yaml",
-        "no such verb: aiayn transalte",
-        "",
-    ]
-
-
-def test_a_wrong_mention_is_noticed() -> None:
-    text = (
-        "Call `aiayn tables --so-fra`, `aiayn tables --so-far` or `aiayn VERB --help`, never `aiayn"
-        " tabels`; `aiayn`."
-    )
-    assert [fault_of_mention(words) for words in mentions(text, "aiayn")] == [
-        "no such flag: aiayn tables --so-fra",
-        "",
-        "",
-        "no such verb: aiayn tabels",
-    ]
-
-
-def test_a_dead_link_is_noticed(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(
-        "# One *page*, yes\n[a](page.md#one-page-yes) [b](page.md#two) [c](gone.md)"
-        " [d](https://x/y#z)\n"
-    )
-    assert dead_links(page.read_text(), page) == ["page.md#two", "gone.md"]

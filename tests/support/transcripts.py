@@ -50,6 +50,7 @@ def read_commands(text: str) -> Iterator[str]:
 
 READER_BY_FILE = {  # of files that `aiayn.printed` does not read
     "gaps": "paper_tables.published_data",
+    "public_seeds": "paper_tables.public_seeds",
     **dict.fromkeys(("reference_replications", "causes"), "analysis.reported.published"),
 }
 

@@ -206,12 +206,6 @@ def test_a_run_with_a_checkpoint_runs_the_present_code_and_names_its_commit(
     assert pickled.request.code_folder == job.code_folder
 
 
-def end_without_record(driven: DrivenRun) -> None:
-    """Train to the end and record it in attempts.jsonl alone."""
-    driven.stop("done", update=3000)
-    driven.slurm.set_state("7", "COMPLETED")
-
-
 def hide_record(driven: DrivenRun, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Finish, on a file system that shows the record so many of the driver's seconds later."""
     driven.finish()
@@ -226,14 +220,9 @@ def hide_record(driven: DrivenRun, seconds: float, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_late_record_is_awaited(driven: DrivenRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    driven.drive(lambda: (end_without_record(driven), hide_record(driven, 4, monkeypatch)))
+    ended = "attempt done '' 3000; squeue COMPLETED"
+    driven.drive(lambda: (Happenings(driven).happen(ended), hide_record(driven, 4, monkeypatch)))
     assert driven.slurm.num_submitted() == 1
-
-
-def test_a_record_that_does_not_appear_is_written_by_another_job(driven: DrivenRun) -> None:
-    """Rank 0 was killed between the end of its attempt and its record."""
-    driven.drive(lambda: end_without_record(driven), driven.finish)
-    assert driven.slurm.num_submitted() == 2
 
 
 def test_no_job_is_submitted_while_rank_0_holds_its_lock_and_touches_it(driven: DrivenRun) -> None:

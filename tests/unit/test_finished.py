@@ -16,7 +16,6 @@ from aiayn.paths import (
 )
 from aiayn.records import CheckpointRecord, SegmentedText, TrainRecord, read_record, write_record
 from aiayn.runs.finished import find_finished
-from aiayn.runs.names import match_run
 from aiayn.spec.system import read_system
 from tests.records_factory import BINARIZED, PROVENANCE, TRAINED
 
@@ -103,11 +102,6 @@ def test_a_whole_name_wins_over_longer_ones(results: Path) -> None:
     assert find_finished(results, "demo_en_de-base-seed2-aaaa0002", None).checkpoint.run.endswith(
         "-aaaa0002"
     )
-
-
-def test_an_empty_name_is_no_run_even_if_there_is_only_one() -> None:
-    with pytest.raises(RecordError, match="runs: an empty name is no run; candidates:\n  base"):
-        match_run("", ["base"], location="runs", unknown="is no run")
 
 
 def test_all_that_translating_needs_comes_along(results: Path) -> None:

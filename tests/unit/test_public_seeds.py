@@ -1,13 +1,11 @@
-"""Public seeds: what the shipped file has, which runs count, the pooled noise, and what is
-refused.
+"""Public seeds: what the shipped file has, which runs count, and the pooled noise. How a spoilt file
+is refused is in the transcript `refused_printed`.
 """
 
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-from aiayn.errors import TableError
 from aiayn.printed import PUBLISHED_FOLDER
 from aiayn.scoring.verdict import judge
 from paper_tables.public_seeds import (
@@ -23,14 +21,6 @@ from paper_tables.public_seeds import (
 )
 
 MAX_BYTES = 150_000
-
-
-def spoilt(tmp_path: Path, old: str, new: str) -> Path:
-    """Return a folder with a copy of the shipped file with the first `old` replaced."""
-    text = (PUBLISHED_FOLDER / FILE_NAME).read_text(encoding="utf-8")
-    assert old in text
-    (tmp_path / FILE_NAME).write_text(text.replace(old, new, 1), encoding="utf-8")
-    return tmp_path
 
 
 def test_every_run_is_there_by_source_and_the_file_is_small() -> None:
@@ -109,30 +99,3 @@ def test_a_verdict_without_an_sd_of_ours_says_the_seeds_at_public_noise() -> Non
     assert seeds_by_public_noise(judge(28.4, [27.9], None)).startswith(
         "no number at MLPerf's sd"
     )  # at the margin
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
-        (",bits_dev,", ",", r"public_seeds\.csv:1: header is .*; expected .*'bits_dev'"),
-        (
-            "trial_1,study_0,3806044122",
-            "trial_1,study_1,3806044122",
-            r"public_seeds\.csv:\d+: .*study_1 is also at",
-        ),
-        ("3806044122,1,59547", "3806044122,1,many", r"public_seeds\.csv:2: "),
-        (
-            "3806044122,1,59547",
-            "3806044122,2,59547",
-            r"public_seeds\.csv:2: num_seeds 2 with bleu_sd ''; expected",
-        ),
-        (",27.58,0.22,", ",27.58,,", r"num_seeds 3 with bleu_sd ''; expected a run of 1 seed"),
-        ("huggingface_bleu,no", "huggingface_bleu,maybe", r"Invalid enum value 'maybe'"),
-    ],
-)
-def test_a_file_that_is_spoilt_is_one_sentence(
-    tmp_path: Path, old: str, new: str, expected: str
-) -> None:
-    with pytest.raises(TableError, match=expected) as raised:
-        read_public_seeds(spoilt(tmp_path, old, new))
-    assert "\n" not in str(raised.value)
