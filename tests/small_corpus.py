@@ -2,11 +2,12 @@
 and its text.
 """
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from aiayn.data.text.lines import text_pair, write_lines
 from aiayn.provenance import gather_provenance
-from aiayn.records import ParallelText
+from aiayn.records import ParallelText, RawCorpus
 from aiayn.spec.system import CorpusSpec, ShippedSource
 
 SMALL = CorpusSpec(
@@ -32,3 +33,15 @@ def write_train(folder: Path, lines_by_language: dict[str, list[str]]) -> Parall
         num_pairs=pair.num_lines,
         num_dropped_by_reason={},
     )
+
+
+def write_raw(folder: Path, lines_by_name: Mapping[str, Sequence[str]]) -> RawCorpus:
+    """Write text files, such as train.en, and return their record."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, lines in lines_by_name.items():
+        write_lines(lines, folder / name)
+    splits = dict.fromkeys(name.partition(".")[0] for name in lines_by_name)
+    pair_by_split = {
+        split: text_pair({k: folder / f"{split}.{k}" for k in ("en", "de")}) for split in splits
+    }
+    return RawCorpus(provenance=gather_provenance(), corpus="small", pair_by_split=pair_by_split)

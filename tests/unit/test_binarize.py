@@ -26,13 +26,12 @@ from aiayn.data.text.binarize import (
     require_recorded_data_bin,
 )
 from aiayn.data.text.encoder import LineEncoder, WordEncoder
-from aiayn.data.text.lines import read_lines, text_pair, write_lines
+from aiayn.data.text.lines import read_lines, write_lines
 from aiayn.data.text.subword import CodesEncoder, PieceEncoder, learn_codes, learn_pieces
 from aiayn.errors import CorpusError
-from aiayn.provenance import gather_provenance
-from aiayn.records import BinarizedCorpus, RawCorpus, read_record
+from aiayn.records import BinarizedCorpus, read_record
 from aiayn.spec.system import CorpusSpec, SubwordSpec
-from tests.small_corpus import SMALL
+from tests.small_corpus import SMALL, write_raw
 
 SPEC = msgspec.structs.replace(SMALL, test_testset="test_a", further_testsets=["test_b"])
 LINES_BY_NAME = {
@@ -45,18 +44,6 @@ LINES_BY_NAME = {
     "test_b.en": ["b b"],
     "test_b.de": ["b"],
 }
-
-
-def write_text(folder: Path, lines_by_name: dict[str, list[str]]) -> RawCorpus:
-    """Write text files and return their record."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, lines in lines_by_name.items():
-        write_lines(lines, folder / name)
-    splits = dict.fromkeys(name.partition(".")[0] for name in lines_by_name)
-    pair_by_split = {
-        split: text_pair({k: folder / f"{split}.{k}" for k in ("en", "de")}) for split in splits
-    }
-    return RawCorpus(provenance=gather_provenance(), corpus="small", pair_by_split=pair_by_split)
 
 
 def joint_words() -> dict[str, LineEncoder]:
@@ -74,7 +61,7 @@ def binarized(
     """Binarize text below a folder, by a joint dictionary of words unless encoders are given."""
     return binarize_corpus(
         spec,
-        write_text(folder / "text", lines_by_name),
+        write_raw(folder / "text", lines_by_name),
         encoders or joint_words(),
         record_path=folder / "binarize" / "record.json",
         num_processes=num_processes,
@@ -202,7 +189,7 @@ def test_the_bytes_are_fairseqs(case: str, tmp_path: Path, monkeypatch: pytest.M
         pieces_by_name = {}
         for name, lines in lines_by_name.items():
             pieces_by_name[name] = list(map(encoders[name[-2:]].pieces, lines))
-        write_text(folder, pieces_by_name)
+        write_raw(folder, pieces_by_name)
     monkeypatch.setattr(chunks, "LINES_PER_CHUNK", 33)
     monkeypatch.setattr(chunks, "LINES_PER_PROCESS", 100)
     ours = Path(binarized(tmp_path, lines_by_name, SPEC, encoders, num_processes=2).folder)

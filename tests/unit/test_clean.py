@@ -11,10 +11,10 @@ from aiayn.data.text import chunks
 from aiayn.data.text.clean import clean_corpus, num_words
 from aiayn.data.text.lines import read_lines, text_pair
 from aiayn.errors import CorpusError
-from aiayn.provenance import file_sha256, gather_provenance
-from aiayn.records import RawCorpus, TextPair
+from aiayn.provenance import file_sha256
+from aiayn.records import RawCorpus
 from aiayn.spec.system import CleanSpec, SubwordSpec
-from tests.small_corpus import SMALL
+from tests.small_corpus import SMALL, write_raw
 
 SPEC = msgspec.structs.replace(
     SMALL,
@@ -41,33 +41,13 @@ PAIRS = [
 ]
 
 
-def write_raw(folder: Path, source: bytes, target: bytes) -> RawCorpus:
-    """Write the given training text and two test sets of odd lines, and return their record."""
-    content_by_name = {"train.en": source, "train.de": target}
-    for split in ("dev", "test"):
-        content_by_name |= {f"{split}.en": b"a\rb\n\n\n", f"{split}.de": "c\u2028d\n\n\n".encode()}
-    pair_by_split = {}
-    for name, content in content_by_name.items():
-        (folder / name).write_bytes(content)
-    for split in ("dev", "test"):
-        pair_by_split[split] = text_pair(
-            {"en": folder / f"{split}.en", "de": folder / f"{split}.de"}
-        )
-    pair_by_split["train"] = TextPair(
-        path_by_language={"en": folder / "train.en", "de": folder / "train.de"},
-        num_lines=source.count(b"\n"),
-        sha256_by_language={
-            "en": file_sha256(folder / "train.en"),
-            "de": file_sha256(folder / "train.de"),
-        },
-    )
-    return RawCorpus(provenance=gather_provenance(), corpus="small", pair_by_split=pair_by_split)
-
-
 def raw_of_pairs(folder: Path, pairs: list[tuple[str, str]]) -> RawCorpus:
-    """Write the pairs as training text, with the two test sets."""
-    sides = ["".join(f"{line}\n" for line in side).encode() for side in zip(*pairs, strict=True)]
-    return write_raw(folder, sides[0], sides[1])
+    """Write the pairs as training text, and two test sets of odd lines. Return their record."""
+    sources, targets = zip(*pairs, strict=True)
+    lines_by_name = {"train.en": sources, "train.de": targets}
+    for split in ("dev", "test"):
+        lines_by_name |= {f"{split}.en": ("a\rb", "", ""), f"{split}.de": ("c\u2028d", "", "")}
+    return write_raw(folder, lines_by_name)
 
 
 @pytest.fixture

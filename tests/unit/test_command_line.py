@@ -17,7 +17,10 @@ from aiayn.cli.flags import decimal_number
 from aiayn.terminal import WIDTH, coloured, reflowed, sections, text_width
 
 # What takes more than a tenth of a second of CPU to import.
-HEAVY = ("altair", "fairseq", "pandas", "sacremoses", "scipy", "snakemake", "submitit", "torch")
+HEAVY = (
+    *("altair", "fairseq", "pandas", "sacremoses", "safetensors", "scipy", "sentencepiece"),
+    *("snakemake", "submitit", "torch", "vl_convert"),
+)
 VERBS = tuple(verbs())  # also those of wings, which are hidden while a test of the core runs
 ASK_WHAT_IS_LOADED = """
 import sys
