@@ -1,7 +1,7 @@
 """Every argument of fairseq, changed in a clean log: set apart under its own name, or harmless.
 
-The list of arguments is read off fairseq's source distributions (tests/logs/fairseq_keys.py): an
-argument without a row fails.
+tests/logs/fairseq_keys.csv lists the arguments, read off fairseq's source distributions: an argument
+without a row fails.
 """
 
 import csv
@@ -16,7 +16,6 @@ from aiayn.known_good.judge import RULES
 from aiayn.known_good.table import Rule, allowed_by
 from tests.known_good.folders import AVERAGING, BASE, GENERATION, judge_texts, kept_out_by
 from tests.logs.factory import OURS, TrainingText
-from tests.logs.fairseq_keys import KEYS_PATH
 
 OUR_LOG = TrainingText(
     form="config",
@@ -25,9 +24,11 @@ OUR_LOG = TrainingText(
     num_train_pairs=36_000_000,
     num_epochs=4,
 )
+LOGS_FOLDER = Path(__file__).parent.parent / "logs"
+KEYS_PATH = LOGS_FOLDER / "fairseq_keys.csv"
 # A different value, in JSON, of each symbol's argument, and of those whose effect shows in a
 # quantity of a different name; with the quantity that it sets apart, '' if it is harmless.
-CHANGES_PATH = Path(__file__).parent.parent / "logs" / "changed_arguments.csv"
+CHANGES_PATH = LOGS_FOLDER / "changed_arguments.csv"
 CHANGED_TEXT = "something-else"
 ARGUMENTS = [rule for rule in RULES.values() if rule.quantity.startswith(("train.", "generate."))]
 
