@@ -4,9 +4,9 @@ is compared with the row that the tables give it, or with the nearest.
 
 import json
 import shutil
-import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -18,7 +18,7 @@ from aiayn.facts.types import show
 from aiayn.printed import PAPER_CORPUS_BY_LANGUAGE_PAIR, PAPER_SCALE
 from paper_tables.logs.from_logs import judged_folder
 from tests.doctor.fixtures import FIXTURES_FOLDER
-from tests.known_good.test_one_key_changed import texts_of
+from tests.known_good.folders import EDITS, edited_texts
 from tests.known_good.test_speed import REPORTS, log_of
 from tests.logs.factory import write
 
@@ -31,7 +31,6 @@ PLANTED = sorted(FIXTURES_FOLDER.glob("*/train.log"))
 RECORDED_FOLDER = TESTS.parent / "paper_tables" / "measured" / "multi30k" / "runs"
 RUNS = sorted(Path(path).parent.name for path in list_folder(RECORDED_FOLDER).log_paths)
 RECORDED = list({run.rpartition("-seed")[0]: run for run in reversed(RUNS)}.values())
-CHANGES = tomllib.loads((TESTS / "logs" / "one_key_changed.toml").read_text(encoding="utf-8"))
 Shown = tuple[set[tuple[str, str, str, int]], set[str], set[str]]
 Maker = Callable[[Path], object]
 
@@ -43,10 +42,10 @@ def copier(path: Path) -> Maker:
     return lambda folder: shutil.copyfile(path, folder / path.name)
 
 
-def changer(name: str) -> Maker:
-    """Return what writes a training, its average and its translation with one thing changed."""
+def editor(edit: Mapping[str, Any]) -> Maker:
+    """Return what writes a training, its average and its translation with an edit."""
     kept = ("first.log", "generation.log", "average.log")
-    texts = texts_of(CHANGES[name]) if name else texts_of({})
+    texts = edited_texts(edit)
     return lambda folder: write(folder, {key: texts[key] for key in kept})
 
 
@@ -59,7 +58,8 @@ FOLDERS: dict[str, Maker] = {f"form {path.name}": copier(path) for path in FORMS
 FOLDERS |= {f"honest {path.parent.name} {path.name}": copier(path) for path in HONEST}
 FOLDERS |= {f"planted {path.parent.name}": copier(path) for path in PLANTED}
 FOLDERS["slow"] = write_slow_training
-FOLDERS |= {f"changed {name or 'nothing'}": changer(name) for name in ("", *CHANGES)}
+FOLDERS["clean"] = editor({"changes": []})
+FOLDERS |= {f"edit {edit['name']}": editor(edit) for edit in EDITS}
 
 
 def claim_of(judged: JoinedLogs) -> list[str]:

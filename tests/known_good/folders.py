@@ -1,10 +1,13 @@
 """Folders of logs for the tests of the judge: a complete training of base, its average and its
-translation, and what of them fills.
+translation, what of them fills, and edits of them.
 """
 
+import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from aiayn.facts.join import join_logs
 from aiayn.facts.listing import list_folder
@@ -12,7 +15,14 @@ from aiayn.facts.reader import read_log
 from aiayn.facts.trainings import Generation, JoinedLogs, Target, Training
 from aiayn.known_good.rows import judge_logs
 from aiayn.known_good.targets import read_targets
-from tests.logs.factory import GenerationText, TrainingText, averaging_text, write
+from tests.logs.factory import (
+    OURS,
+    GenerationText,
+    TrainingText,
+    attempts,
+    averaging_text,
+    write,
+)
 
 TARGETS = read_targets(["paper", "demo"])
 PLACE = "checkpoints/base"
@@ -22,6 +32,22 @@ GENERATION = GenerationText().changed(path=AVERAGED)
 AVERAGING = averaging_text(
     [f"{PLACE}/checkpoint{epoch}.pt" for epoch in range(20, 15, -1)], AVERAGED
 )
+SECOND = replace(BASE, final_nll_bits=2.5).changed(seed=2, save_dir="checkpoints/second")
+OUR_TRAINING = TrainingText(
+    form="config", log_format="json", arguments=OURS, num_train_pairs=36_000_000, num_epochs=4
+)
+# The clean folder that the edits of edits.toml change.
+CLEAN_TEXTS = {
+    "first.log": BASE.text(),
+    "second.log": SECOND.text(),
+    "average.log": AVERAGING,
+    "generation.log": GENERATION.text(),
+    "ours/train.log": OUR_TRAINING.text(),
+    "ours/attempts.jsonl": attempts(("0123456789abcdef",)),
+}
+EDITS: list[dict[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("edits.toml").read_text(encoding="utf-8")
+)["edit"]
 
 
 def judge(folder: Path, targets: Sequence[Target] = TARGETS) -> JoinedLogs:
@@ -43,6 +69,17 @@ def judge_base(folder: Path, **texts: str) -> JoinedLogs:
     written = {"a": BASE.text(), "av": AVERAGING, "g": GENERATION.text()} | texts
     named = {f"{name}.log": text for name, text in written.items() if text}
     return judge_texts(folder, named)
+
+
+def edited_texts(edit: Mapping[str, Any]) -> dict[str, str]:
+    """Return the logs of the clean folder with an edit, by file name."""
+    texts = dict(CLEAN_TEXTS)
+    for change in edit["changes"]:
+        text = texts[change["file"]]
+        changed = re.sub(change["find"], change["replace"], text, flags=re.MULTILINE)
+        assert changed != text, change
+        texts[change["file"]] = changed
+    return texts
 
 
 def training(judged: JoinedLogs, name: str = "a.log") -> Training:
