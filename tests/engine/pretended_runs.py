@@ -2,7 +2,7 @@
 prints what it found as one JSON object.
 
 python -m tests.engine.pretended_runs quick ...         one training of 2 ranks in bf16
-python -m tests.engine.pretended_runs node ...          trainings of 1 to 16 ranks, stopped, resumed, with bugs
+python -m tests.engine.pretended_runs node ...          trainings of 1 to 16 ranks, stopped, resumed
 python -m tests.engine.pretended_runs evaluation ...    translations and perplexity, on GPU and CPU
 """
 
@@ -12,7 +12,6 @@ import functools
 import json
 import logging
 import os
-import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -24,8 +23,6 @@ import fairseq_cli.train
 import msgspec
 import torch
 import torch._dynamo  # TorchDispatchMode imports it: each rank would
-from fairseq.data.iterators import EpochBatchIterator
-from fairseq.trainer import Trainer
 
 from aiayn.decode.decode import Translator, load_source_lines
 from aiayn.decode.perplexity import perplexity
@@ -34,7 +31,7 @@ from aiayn.runs.checkpoint_names import list_checkpoints
 from aiayn.train import plugin
 from aiayn.train.checkpoints import CheckpointKeeper, tensors_sha256
 from aiayn.train.network import node_address
-from aiayn.train.optimiser import AiaynAdam, Equation3
+from aiayn.train.optimiser import AiaynAdam
 from aiayn.train.ranks import Rank, any_rank_stopped
 from aiayn.train.request import StopFlag
 from aiayn.train.task import AiaynTranslationTask
@@ -69,7 +66,7 @@ RUN_SECONDS = 200.0
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """A training of some ranks. `control` names what is left out of it."""
+    """A training of some ranks."""
 
     folder: str
     binarized_path: str
@@ -78,7 +75,6 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     precision: str = "fp32"
     p_drop: float = 0.0
     stopped_at: int = 0
-    control: str = ""
     namespaces: tuple[str, ...] = ()
 
 
@@ -200,44 +196,6 @@ def _number(value: Any) -> float:
 # it needs more of what is saved than fp32.
 STOPPED_RUNS = ((2, "fp32"), (2, "bf16"), (8, "fp32"), (8, "bf16"), (16, "bf16"))
 NODE_RUNS = ((1, "fp32"), *STOPPED_RUNS, (16, "fp32"))
-CONTROLS = ("random state", "schedule", "moments", "position")
-
-
-@contextlib.contextmanager
-def left_out(control: str) -> Iterator[None]:
-    """Leave something out of what a training restores in the block, or nothing for ''."""
-    begin = [0]  # the update that this process began at
-    load, seed, rate = Trainer.load_checkpoint, Trainer._set_seed, Equation3.step_update
-
-    def load_and_note(trainer: Any, *args: Any, **kwargs: Any) -> Any:
-        state = load(trainer, *args, **kwargs)
-        begin[0] = trainer.get_num_updates()
-        return state
-
-    def seed_from_begin(trainer: Any) -> None:
-        number = trainer.get_num_updates() - begin[0]
-        with mock.patch.object(trainer, "get_num_updates", return_value=number):
-            seed(trainer)
-
-    def rate_from_begin(schedule: Any, num_updates: int) -> float:
-        return rate(schedule, num_updates - begin[0])
-
-    position = EpochBatchIterator.load_state_dict
-
-    def restore_epoch_only(iterator: Any, state: dict[str, Any]) -> None:
-        position(iterator, {**state, "iterations_in_epoch": 0})
-
-    replaced: dict[str, tuple[Any, str, Any]] = {
-        "random state": (Trainer, "_set_seed", seed_from_begin),
-        "schedule": (Equation3, "step_update", rate_from_begin),
-        "moments": (AiaynAdam, "load_state_dict", lambda *_, **__: None),
-        "position": (EpochBatchIterator, "load_state_dict", restore_epoch_only),
-    }
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.object(Trainer, "load_checkpoint", load_and_note))
-        if control:
-            stack.enter_context(mock.patch.object(*replaced[control]))
-        yield
 
 
 def train_ranks(run: Run) -> list[dict[str, Any]]:
@@ -294,7 +252,6 @@ def train_one(run: Run, index: int) -> None:
             pretended_node.pretend(node)
             stack.enter_context(Pretending())
         stack.enter_context(observer.installed())
-        stack.enter_context(left_out(run.control))
         stack.enter_context(mock.patch("platform.node", return_value=f"n{node}"))
         if index == 0:
             stack.enter_context(Signal(update=run.stopped_at).installed())
@@ -337,7 +294,7 @@ def gradient_error(ours: Path, theirs: Path) -> float:
 
 def run_node(folder: Path, binarized_path: Path) -> dict[str, Any]:
     """Return what trainings of 1 to 16 ranks note, on the CPU, undisturbed, stopped and resumed."""
-    results: dict[str, Any] = {"controls": {}}
+    results: dict[str, Any] = {}
     with contextlib.ExitStack() as stack:
         try:
             namespaces = stack.enter_context(linked_namespaces())
@@ -370,26 +327,11 @@ def run_node(folder: Path, binarized_path: Path) -> dict[str, Any]:
                     whole, folder=str(folder / f"{name}stopped"), stopped_at=STOPPED_AT
                 )
                 result["stopped"] = train_ranks(stopped)
-                if (num_ranks, precision) == (2, "bf16"):
-                    results["controls"] = run_controls(stopped)
                 resumed = msgspec.structs.replace(stopped, stopped_at=0)
                 result["resumed"] = train_ranks(resumed)
                 result["states"] = [state_sha256(Path(run.folder)) for run in (whole, resumed)]
             results[name] = result
     return results
-
-
-def run_controls(stopped: Run) -> dict[str, str]:
-    """Resume a stopped training without one part of its state each, and return what it ends with."""
-    ends = {}
-    for control in CONTROLS:
-        resumed = msgspec.structs.replace(
-            stopped, folder=f"{stopped.folder}{control}", stopped_at=0, control=control
-        )
-        shutil.copytree(stopped.folder, resumed.folder)
-        (first, *_) = train_ranks(resumed)
-        ends[control] = first.get("error") or first["model_sha256"]
-    return ends
 
 
 NUM_LINES = 21

@@ -8,9 +8,8 @@ import msgspec
 import pytest
 import torch
 
-from aiayn.__main__ import main
 from aiayn.errors import CheckpointError
-from aiayn.records import CheckpointRecord, SavedModel, TrainRecord, read_record, write_record
+from aiayn.records import SavedModel, TrainRecord
 from aiayn.train.average import average_checkpoints, average_tensors
 from aiayn.train.checkpoints import DICTIONARIES_KEY, load_checkpoint, save_whole
 
@@ -102,20 +101,6 @@ def test_a_torn_checkpoint_is_named_and_nothing_is_written(
                 record_path=tmp_path / "last3.json",
             )
     assert [path.name for path in tmp_path.iterdir()] == ["model_00000030.pt"]
-
-
-def test_the_command_writes_record_and_checkpoint(
-    finished: TrainRecord, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_record(finished, tmp_path / "seed1.json")
-    arguments = ["average", "--train", str(tmp_path / "seed1.json")]
-    assert main([*arguments, "--last", "2", "--record", str(tmp_path / "last2.json")]) == 0
-    record = read_record(tmp_path / "last2.json", CheckpointRecord)
-    assert record.averaged_updates == [30, 40]
-    assert Path(record.path) == tmp_path / "last2.pt"
-    assert main([*arguments, "--last", "9", "--record", str(tmp_path / "last9.json")]) == 1
-    assert "the last 9 checkpoints" in capsys.readouterr().err
-    assert not (tmp_path / "last9.json").exists()
 
 
 def test_averaging_does_not_import_fairseq(tmp_path: Path) -> None:

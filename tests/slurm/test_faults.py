@@ -69,11 +69,6 @@ def outcome_with(
     )
 
 
-def test_the_table_has_each_fault_on_a_line() -> None:
-    *_, line = table_of([outcome_with()], ("abc", "def")).splitlines()
-    assert line == "| rank killed | KILL | 2 | 12 | 5 | abc | 34 | as it must be |"
-
-
 def test_other_tensors_an_error_or_a_training_that_had_to_be_refused_are_noticed() -> None:
     for outcome in (
         outcome_with(digests=("abc", "other")),

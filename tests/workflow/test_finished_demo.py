@@ -1,4 +1,4 @@
-"""A results folder of an earlier version stays finished.
+"""A results folder of an earlier version stays finished, and its trainings are still asked for.
 
 `finished_demo.tar.xz` is what `snakemake --profile profiles/local --configfile
 workflow/config/demo.yaml --config updates=100` left at commit d02d6d88: Snakemake's metadata, the
