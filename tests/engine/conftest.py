@@ -18,9 +18,8 @@ from omegaconf import DictConfig
 
 from aiayn.records import BinarizedCorpus, SegmentedText, TrainRecord, read_record
 from aiayn.train.compat import training_config
-from aiayn.train.fairseq_args import train_flags
 from tests.engine.tiny_data import make_tiny_data
-from tests.engine.tiny_spec import TRAINING, TWO_BATCHES
+from tests.engine.tiny_spec import TRAINING, TWO_BATCHES, flags_of
 from tests.engine.tiny_training import make_request, train, write_results
 
 
@@ -64,13 +63,7 @@ def _groups_are_composed_once() -> Iterator[None]:
         mock.patch("fairseq.dataclass.utils.compose", compose_of_groups),
     ):
         # That of the tiny training, before a test forks: each fork would compose it.
-        data = {
-            "data_folder": "",
-            "source_language": "en",
-            "target_language": "de",
-            "is_joint": True,
-        }
-        training_config(train_flags(TRAINING, **data, seed=1, save_folder="", device="cpu"))
+        training_config(flags_of(TRAINING))
         yield
 
 

@@ -22,13 +22,13 @@ import torch
 from aiayn.spec.system import read_system
 from aiayn.train import compat, plugin
 from aiayn.train.device import prepare_device
-from aiayn.train.fairseq_args import train_flags
 from aiayn.train.ranks import Rank, any_rank_stopped, rank_flags
 from aiayn.train.request import StopFlag
 from aiayn.train.task import AiaynTranslationTask
 from aiayn.train.trainer import AiaynTrainer
 from tests.engine import pretended_node
 from tests.engine.pretended_node import GPU, Pretending
+from tests.engine.tiny_spec import flags_of
 
 __all__ = ["plugin"]
 
@@ -98,16 +98,8 @@ def made_trainer(system: str, num_ranks: int) -> Iterator[Any]:
         for language in ("en", "de"):
             symbols = "".join(f"w{index} 1\n" for index in range(VOCABULARY_SIZE - 4))
             (folder / f"dict.{language}.txt").write_text(symbols, encoding="utf-8")
-        data = {
-            "data_folder": str(folder),
-            "source_language": "en",
-            "target_language": "de",
-            "is_joint": True,
-        }
         training = read_system(system, "paper").training
-        flags = train_flags(
-            training, **data, seed=1, save_folder=str(folder), device="cuda", num_ranks=num_ranks
-        )
+        flags = flags_of(training, folder, device="cuda", num_ranks=num_ranks)
         cfg = compat.training_config(flags + rank_flags(rank, "cuda"))
         metrics.reset()  # which is on the device of the process's last training
         if num_ranks > 1:

@@ -15,7 +15,7 @@ from aiayn.spec.system import TrainingSpec
 from aiayn.train import compat
 from aiayn.train.average import first_names
 from aiayn.train.checkpoints import dictionary_sha256s, model_only_state, save_whole
-from aiayn.train.fairseq_args import train_flags
+from tests.engine.tiny_spec import flags_of
 
 SOURCE = ["\u2581the", "<unk>", "\u2581", "s", "e", "e"]
 TARGET = ["\u2581", "d", "i", "e", "<unk>", "\u2581", "a", "n"]
@@ -23,17 +23,7 @@ TARGET = ["\u2581", "d", "i", "e", "<unk>", "\u2581", "a", "n"]
 
 def save_untrained(training: TrainingSpec, data: BinarizedCorpus, into: Path) -> None:
     """Write the checkpoint of a freshly initialised model, as a training with seed 1 would begin."""
-    flags = train_flags(
-        training,
-        data_folder=str(data.folder),
-        source_language=data.source_language,
-        target_language=data.target_language,
-        is_joint=data.is_joint,
-        seed=1,
-        save_folder=str(into.parent),
-        device="cpu",
-    )
-    cfg = compat.training_config(flags)
+    cfg = compat.training_config(flags_of(training, data.folder, is_joint=data.is_joint))
     fairseq.utils.set_torch_seed(1)
     task = tasks.setup_task(cfg.task)
     model = task.build_model(cfg.model)

@@ -27,7 +27,6 @@ from aiayn.records import BinarizedCorpus
 from aiayn.spec.system import DecodingSpec
 from aiayn.spec.training import check_search
 from aiayn.train import compat
-from aiayn.train.fairseq_args import train_flags
 from tests.engine.models import WaitsForTheHost, make_dictionary, make_model, make_task, randomise
 from tests.engine.reference_search import (
     LENGTH_PENALTY_FORMS,
@@ -36,7 +35,7 @@ from tests.engine.reference_search import (
     unequal,
 )
 from tests.engine.test_parameter_counts import CHANGES, TINY, write_dictionaries
-from tests.engine.tiny_spec import DECODING
+from tests.engine.tiny_spec import DECODING, flags_of
 
 DICTIONARY = make_dictionary()
 # The empty sentence, which is only its end; short sentences, several of the same length; and
@@ -154,9 +153,8 @@ def build(name: str) -> Any:
     """
     training = msgspec.structs.replace(TINY, **CHANGES[name])
     with tempfile.TemporaryDirectory() as folder:
-        data = write_dictionaries(Path(folder), is_joint=True)
-        flags = train_flags(training, **data, seed=1, save_folder=folder, device="cpu")
-        cfg = compat.training_config(flags)
+        write_dictionaries(Path(folder), is_joint=True)
+        cfg = compat.training_config(flags_of(training, folder))
         torch.manual_seed(1)
         task = tasks.setup_task(cfg.task)
         return randomise(task.build_model(cfg.model)).eval(), task.target_dictionary

@@ -32,10 +32,9 @@ from aiayn.launch.job import (
 from aiayn.records import TrainRecord
 from aiayn.runs.run_folder import RunFolder
 from aiayn.train.device import prepare_device, require_precision, require_promised_gpus
-from aiayn.train.fairseq_args import train_flags
 from aiayn.train.ranks import Rank, rank_flags
 from aiayn.train.request import StopFlag, TrainingRequest
-from tests.engine.tiny_spec import TRAINING
+from tests.engine.tiny_spec import TRAINING, flags_of
 from tests.fake_slurm import FakeSlurm
 from tests.unit.test_launch import make_request
 
@@ -152,16 +151,7 @@ def test_a_rank_alone_among_8_gpus_starts_no_process_for_each(
         if name.startswith(("SLURM_", "MASTER_")) or name in ("RANK", "WORLD_SIZE"):
             monkeypatch.delenv(name)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
-    flags = train_flags(
-        TRAINING,
-        data_folder="data-bin",
-        source_language="en",
-        target_language="de",
-        is_joint=True,
-        seed=1,
-        save_folder="checkpoints",
-        device="cuda",
-    )
+    flags = flags_of(TRAINING, device="cuda")
     flags += rank_flags(ALONE, "cuda") if is_told else []
     arguments = fairseq.options.parse_args_and_arch(
         fairseq.options.get_training_parser(), input_args=flags

@@ -15,17 +15,9 @@ from aiayn.train.fairseq_args import (
     log_interval,
     model_flags,
     refuse_untrainable,
-    train_flags,
 )
-from tests.engine.tiny_spec import TRAINING
+from tests.engine.tiny_spec import TRAINING, flags_of
 from tests.engine.tiny_training import log_text
-
-DATA = {
-    "data_folder": "data-bin",
-    "source_language": "en",
-    "target_language": "de",
-    "is_joint": True,
-}
 
 
 def value_of(flags: list[str], flag: str) -> str:
@@ -35,14 +27,7 @@ def value_of(flags: list[str], flag: str) -> str:
 
 
 def test_the_papers_base_is_trained_as_section_5_says() -> None:
-    flags = train_flags(
-        read_system("base", "paper").training,
-        **DATA,
-        seed=3,
-        save_folder="run",
-        device="cuda",
-        num_ranks=8,
-    )
+    flags = flags_of(read_system("base", "paper").training, seed=3, device="cuda", num_ranks=8)
     expected = {
         "--arch": "aiayn_transformer",
         "--num-layers": "6",
@@ -87,14 +72,8 @@ def test_the_papers_base_is_trained_as_section_5_says() -> None:
 def test_each_rank_on_gpus_has_loaders_of_its_own(device: str, num_loaders: str) -> None:
     # Without loaders a GPU waits for each batch to be read.
     for num_ranks in (1, 8):
-        flags = train_flags(
-            replace(TRAINING, batches_per_update=8),
-            **DATA,
-            seed=1,
-            save_folder="run",
-            device=device,
-            num_ranks=num_ranks,
-        )
+        training = replace(TRAINING, batches_per_update=8)
+        flags = flags_of(training, device=device, num_ranks=num_ranks)
         assert value_of(flags, "--num-workers") == num_loaders
 
 
@@ -102,20 +81,16 @@ def test_one_rank_makes_the_same_update_out_of_more_batches() -> None:
     # The number of GPUs must not change the tokens of the paper's update.
     training = read_system("base", "paper").training
     for num_ranks, batches_each in ((1, "8"), (2, "4"), (8, "1")):
-        flags = train_flags(
-            training, **DATA, seed=1, save_folder="run", device="cpu", num_ranks=num_ranks
-        )
+        flags = flags_of(training, num_ranks=num_ranks)
         assert value_of(flags, "--update-freq") == batches_each
     with pytest.raises(
         ConfigError,
         match=r"base: batches_per_update 8 cannot be shared by 3 ranks; expected a divisor or a",
     ):
         refuse_untrainable("base", training, num_ranks=3)
-    shared = train_flags(training, **DATA, seed=1, save_folder="run", device="cpu", num_ranks=16)
+    shared = flags_of(training, num_ranks=16)
     assert (value_of(shared, "--update-freq"), value_of(shared, "--ranks-per-batch")) == ("1", "2")
-    assert "--ranks-per-batch" not in train_flags(
-        training, **DATA, seed=1, save_folder="run", device="cpu", num_ranks=8
-    )
+    assert "--ranks-per-batch" not in flags_of(training, num_ranks=8)
 
 
 def test_fairseqs_own_transformer_gets_fairseqs_own_flags() -> None:
@@ -136,7 +111,7 @@ def test_fairseqs_own_transformer_gets_fairseqs_own_flags() -> None:
         "--decoder-learned-pos",
     } <= set(changed)
     assert "--share-decoder-input-output-embed" in changed
-    optimiser = train_flags(training, **DATA, seed=1, save_folder="r", device="cpu")
+    optimiser = flags_of(training)
     assert (value_of(optimiser, "--optimizer"), value_of(optimiser, "--adam-betas")) == (
         "adam",
         "(0.9, 0.98)",
@@ -146,7 +121,7 @@ def test_fairseqs_own_transformer_gets_fairseqs_own_flags() -> None:
 
 def test_a_constant_rate_has_no_warm_up() -> None:
     training = replace(TRAINING, schedule="constant", peak_learning_rate=1e-4)
-    flags = train_flags(training, **DATA, seed=1, save_folder="run", device="cpu")
+    flags = flags_of(training)
     assert (value_of(flags, "--lr-scheduler"), value_of(flags, "--lr")) == ("fixed", "0.0001")
     assert "--warmup-updates" not in flags
 

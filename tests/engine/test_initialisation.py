@@ -27,18 +27,16 @@ def bound(weight: Tensor) -> float:
 def test_tensor2tensor_fuses_what_it_projects_at_once() -> None:
     model = wide_model()
     layer = model.decoder.layers[0]
-    for part in (layer.self_attn.q_proj, layer.self_attn.k_proj, layer.self_attn.v_proj):
-        assert bound(part.weight) == pytest.approx(math.sqrt(6 / (WIDTH + 3 * WIDTH)), rel=0.02)
-    assert bound(layer.encoder_attn.q_proj.weight) == pytest.approx(
-        math.sqrt(6 / (2 * WIDTH)), rel=0.02
-    )
-    assert bound(layer.encoder_attn.k_proj.weight) == pytest.approx(
-        math.sqrt(6 / (3 * WIDTH)), rel=0.02
-    )
-    assert bound(layer.encoder_attn.out_proj.weight) == pytest.approx(
-        math.sqrt(6 / (2 * WIDTH)), rel=0.02
-    )
-    assert bound(layer.fc1.weight) == pytest.approx(math.sqrt(6 / (WIDTH + INNER)), rel=0.02)
+    for projection, num_features in (  # of input and output together
+        (layer.self_attn.q_proj, 4 * WIDTH),
+        (layer.self_attn.k_proj, 4 * WIDTH),
+        (layer.self_attn.v_proj, 4 * WIDTH),
+        (layer.encoder_attn.q_proj, 2 * WIDTH),
+        (layer.encoder_attn.k_proj, 3 * WIDTH),
+        (layer.encoder_attn.out_proj, 2 * WIDTH),
+        (layer.fc1, WIDTH + INNER),
+    ):
+        assert bound(projection.weight) == pytest.approx(math.sqrt(6 / num_features), rel=0.02)
     biases = [value for name, value in model.named_parameters() if name.endswith("bias")]
     assert max(bound(one) for one in biases) == 0.0
 

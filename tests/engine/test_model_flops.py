@@ -16,7 +16,7 @@ from aiayn.cost import SentenceLengths, model_flops
 from aiayn.spec.system import TrainingSpec, read_system
 from aiayn.train import plugin  # registers what the flags name
 from aiayn.train.compat import training_config
-from aiayn.train.fairseq_args import train_flags
+from tests.engine.tiny_spec import flags_of
 
 __all__ = ["plugin"]
 
@@ -71,14 +71,7 @@ def count_step(training: TrainingSpec, lengths: SentenceLengths, folder: Path) -
     words = "".join(f"w{index} 1\n" for index in range(NUM_SYMBOLS - 4))
     for language in ("en", "de"):
         (folder / f"dict.{language}.txt").write_text(words, encoding="utf-8", newline="\n")
-    data = {
-        "data_folder": str(folder),
-        "source_language": "en",
-        "target_language": "de",
-        "is_joint": True,
-    }
-    flags = train_flags(training, **data, seed=1, save_folder=str(folder), device="cpu")
-    cfg = training_config(flags)
+    cfg = training_config(flags_of(training, folder))
     task = tasks.setup_task(cfg.task)
     model, criterion = task.build_model(cfg.model), task.build_criterion(cfg.criterion)
     optimiser = SimpleNamespace(backward=torch.Tensor.backward)

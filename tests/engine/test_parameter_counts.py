@@ -16,8 +16,7 @@ from aiayn.cost import num_parameters
 from aiayn.spec.system import TrainingSpec
 from aiayn.train import plugin  # registers what the flags name
 from aiayn.train.compat import training_config
-from aiayn.train.fairseq_args import train_flags
-from tests.engine.tiny_spec import TRAINING
+from tests.engine.tiny_spec import TRAINING, flags_of
 
 __all__ = ["plugin"]
 
@@ -68,7 +67,7 @@ CASES = [(name, True, True) for name in CHANGES] + [
 ]
 
 
-def write_dictionaries(folder: Path, *, is_joint: bool) -> dict[str, Any]:
+def write_dictionaries(folder: Path, *, is_joint: bool) -> None:
     """Write a data-bin that has dictionaries only: all that a model is built from."""
     for language, size in (("en", SOURCE_SIZE), ("de", SOURCE_SIZE if is_joint else TARGET_SIZE)):
         entries = "".join(
@@ -76,18 +75,12 @@ def write_dictionaries(folder: Path, *, is_joint: bool) -> dict[str, Any]:
             for index in range(size - NUM_SPECIAL_SYMBOLS)
         )
         (folder / f"dict.{language}.txt").write_text(entries, encoding="utf-8", newline="\n")
-    return {
-        "data_folder": str(folder),
-        "source_language": "en",
-        "target_language": "de",
-        "is_joint": is_joint,
-    }
 
 
-def count_built(training: TrainingSpec, data: dict[str, Any]) -> int:
+def count_built(training: TrainingSpec, folder: Path, *, is_joint: bool) -> int:
     """Return how many trained parameters the model has that a training would build."""
-    flags = train_flags(training, **data, seed=1, save_folder=data["data_folder"], device="cpu")
-    cfg = training_config(flags)
+    write_dictionaries(folder, is_joint=is_joint)
+    cfg = training_config(flags_of(training, folder, is_joint=is_joint))
     model = tasks.setup_task(cfg.task).build_model(cfg.model)
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
@@ -97,6 +90,6 @@ def test_the_built_model_has_exactly_the_counted_size(
     name: str, is_joint: bool, is_tied: bool, tmp_path: Path
 ) -> None:
     training = msgspec.structs.replace(TINY, tied_embeddings=is_tied, **CHANGES[name])
-    built = count_built(training, write_dictionaries(tmp_path, is_joint=is_joint))
+    built = count_built(training, tmp_path, is_joint=is_joint)
     target_size = SOURCE_SIZE if is_joint else TARGET_SIZE
     assert built == num_parameters(training, SOURCE_SIZE, is_joint, target_size)

@@ -19,10 +19,10 @@ from fairseq.logging import metrics
 from fairseq.trainer import Trainer
 
 from aiayn.train import compat
-from aiayn.train.fairseq_args import train_flags
 from aiayn.train.task import AiaynTranslationTask
 from tests import records_factory
 from tests.engine.models import EOS, NUM_SYMBOLS, PAD, make_dictionary, randomise
+from tests.engine.tiny_spec import flags_of
 from tests.oracle import training_step as oracle
 from tests.oracle.training_step import Array, Pairs, Settings
 
@@ -91,15 +91,7 @@ def trainer(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Trainer]
     all parameters. The parameter is P_drop, 0 without one.
     """
     training = msgspec.structs.replace(TRAINING, p_drop=getattr(request, "param", 0.0))
-    data = {
-        "data_folder": str(tmp_path),
-        "source_language": "en",
-        "target_language": "de",
-        "is_joint": True,
-    }
-    cfg = compat.training_config(
-        train_flags(training, **data, seed=1, save_folder=str(tmp_path), device="cpu")
-    )
+    cfg = compat.training_config(flags_of(training, tmp_path))
     dictionary = make_dictionary()
     task = AiaynTranslationTask(cfg.task, dictionary, dictionary)
     torch.set_num_threads(

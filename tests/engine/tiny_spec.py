@@ -6,7 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.spec.system import CleanSpec, CorpusSpec, ShippedSource, SubwordSpec
+from aiayn.spec.system import CleanSpec, CorpusSpec, ShippedSource, SubwordSpec, TrainingSpec
+from aiayn.train.fairseq_args import train_flags
 from tests import records_factory
 
 CORPUS = CorpusSpec(
@@ -30,3 +31,26 @@ TRAINING = msgspec.structs.replace(
 )  # fmt: skip
 TWO_BATCHES = {"max_tokens_per_batch": 1000, "batches_per_update": 2}  # also 13 updates an epoch
 DECODING = msgspec.structs.replace(records_factory.DECODING, max_extra_tokens=10)
+
+
+def flags_of(
+    training: TrainingSpec,
+    folder: Path | str = "run",
+    *,
+    seed: int = 1,
+    device: str = "cpu",
+    num_ranks: int = 1,
+    is_joint: bool = True,
+) -> list[str]:
+    """Return fairseq's flags of a training from English to German with the data-bin of a folder."""
+    return train_flags(
+        training,
+        data_folder=str(folder),
+        source_language="en",
+        target_language="de",
+        is_joint=is_joint,
+        seed=seed,
+        save_folder=str(folder),
+        device=device,
+        num_ranks=num_ranks,
+    )
