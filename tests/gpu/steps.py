@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
-from fairseq.data import Dictionary
 from fairseq.models.transformer import TransformerModel, base_architecture
 from fairseq.optim.adam import Adam
 from torch import Tensor
@@ -23,6 +22,7 @@ from aiayn.spec.system import TrainingSpec, read_system
 from aiayn.train.device import prepare_device
 from aiayn.train.fairseq_model import AiaynTransformer, AiaynTransformerConfig
 from aiayn.train.optimiser import AiaynAdam, AiaynAdamConfig
+from tests.engine.models import make_dictionary, make_task
 
 Batch = tuple[Tensor, Tensor, Tensor]  # source, shifted target, target
 PAD, EPS_LS = 1, 0.1
@@ -48,18 +48,10 @@ def make_batch(scale: str, device: str) -> Batch:
     return source, torch.cat([torch.full_like(target[:, :1], 2), target[:, :-1]], dim=1), target
 
 
-def make_dictionary(size: int) -> Dictionary:
-    """Return a dictionary with `size` symbols."""
-    dictionary = Dictionary()
-    dictionary.symbols += [str(index) for index in range(size - len(dictionary))]
-    return dictionary
-
-
 def make_model(training: TrainingSpec, vocabulary_size: int) -> AiaynTransformer:
     """Return ours as a training would begin with it, one dictionary for both languages."""
     shared = set(AiaynTransformerConfig.__dataclass_fields__) & set(TrainingSpec.__struct_fields__)
-    dictionary = make_dictionary(vocabulary_size)
-    task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    task = make_task(make_dictionary(vocabulary_size))
     return AiaynTransformer.build_model(
         AiaynTransformerConfig(**{name: getattr(training, name) for name in sorted(shared)}), task
     )
@@ -108,8 +100,7 @@ def make_stock_step(
     training: TrainingSpec, scale: str, precision: str, device: str
 ) -> Callable[[], Tensor]:
     """Return what makes one optimiser step of fairseq's own transformer, loss and Adam."""
-    dictionary = make_dictionary(VOCABULARY_SIZE[scale])
-    task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    task = make_task(make_dictionary(VOCABULARY_SIZE[scale]))
     source, moved, target = batch = make_batch(scale, device)
     flags: Any = SimpleNamespace(
         encoder_layers=training.num_layers,
