@@ -17,6 +17,8 @@ from tests.engine.tiny_training import log_text, make_request, outcomes, train
 
 SHORT = {"updates": 4, "save_interval_updates": 4}
 TORCHS_OWN = "CUDA out of memory. Tried to allocate 20.00 MiB."
+ILLEGAL_ACCESS = "CUDA error: an illegal memory access was encountered"
+LOWER = r".*; no batch may be omitted: lower max_tokens_per_batch"
 
 
 @pytest.fixture
@@ -40,34 +42,33 @@ def fail_at(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 @pytest.mark.parametrize(
-    "error", [torch.OutOfMemoryError(TORCHS_OWN), RuntimeError("CUDA error: out of memory")]
+    ("calls", "in_training", "error", "words"),
+    [
+        ({6}, True, torch.OutOfMemoryError(TORCHS_OWN), LOWER),
+        ({6}, True, RuntimeError("CUDA error: out of memory"), LOWER),
+        ({1, 2}, False, torch.OutOfMemoryError(TORCHS_OWN), rf"exhausted\. Tried {LOWER}"),
+        # Only a lack of memory is helped by a smaller batch.
+        ({2}, True, RuntimeError(ILLEGAL_ACCESS), f"RuntimeError: {ILLEGAL_ACCESS}\n"),
+    ],
+    ids=["second half of an update", "CUDA's own words", "validation, twice", "another error"],
 )
-def test_out_of_memory_in_the_second_half_of_an_update_ends_the_training(
-    run_folder: Path, data: BinarizedCorpus, fail_at: Callable[..., None], error: RuntimeError
+def test_an_error_of_the_gpu_ends_the_training_with_what_to_change(
+    calls: set[int],
+    in_training: bool,
+    error: RuntimeError,
+    words: str,
+    run_folder: Path,
+    data: BinarizedCorpus,
+    fail_at: Callable[..., None],
 ) -> None:
-    """The update would be made of the first half's gradients, set back to nothing, over the tokens
-    of both.
+    """Else the update would be made of the first half's gradients, set back to nothing, over the
+    tokens of both.
     """
-    fail_at({6}, error, in_training=True)
-    with pytest.raises(
-        RunError, match=r"memory exhausted.*; no batch may be omitted: lower max_tokens_per_batch"
-    ):
+    fail_at(calls, error, in_training=in_training)
+    with pytest.raises(RunError, match=words):
         train(make_request(run_folder, data, **TWO_BATCHES, **SHORT))
     assert outcomes(run_folder) == ["failed"]
     assert "attempting to recover from OOM" not in log_text(run_folder)
-
-
-def test_another_error_keeps_its_words(
-    run_folder: Path, data: BinarizedCorpus, fail_at: Callable[..., None]
-) -> None:
-    # Only a lack of memory is helped by a smaller batch.
-    fail_at(
-        {2}, RuntimeError("CUDA error: an illegal memory access was encountered"), in_training=True
-    )
-    with pytest.raises(
-        RunError, match="RuntimeError: CUDA error: an illegal memory access was encountered\n"
-    ):
-        train(make_request(run_folder, data, **SHORT))
 
 
 def test_a_batch_that_validates_when_gradients_are_freed_costs_nothing(
@@ -80,13 +81,3 @@ def test_a_batch_that_validates_when_gradients_are_freed_costs_nothing(
         tmp_path / "short_of_memory"
     )
     assert record.tensors_sha256 == undisturbed.tensors_sha256
-
-
-def test_a_batch_that_does_not_validate_even_so_ends_the_training(
-    run_folder: Path, data: BinarizedCorpus, fail_at: Callable[..., None]
-) -> None:
-    fail_at({1, 2}, torch.OutOfMemoryError(TORCHS_OWN), in_training=False)
-    with pytest.raises(
-        RunError, match=r"CUDA memory exhausted\. Tried .*; no batch may be omitted"
-    ):
-        train(make_request(run_folder, data, **SHORT))

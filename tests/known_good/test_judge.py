@@ -2,7 +2,6 @@
 training has.
 """
 
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -91,22 +90,12 @@ def test_a_table_with_a_quantity_twice_is_refused(tmp_path: Path) -> None:
         read_table(path)
 
 
-def row_of(folder: Path, text: TrainingText) -> tuple[str, bool]:
-    judged = judge_texts(folder, {"a.log": text.text()})
-    target, has_row = find_row(judged.trainings[0].facts, PAPER)
-    assert target is not None
-    return target.name, has_row
-
-
-def test_the_row_is_the_only_target_that_fits(tmp_path: Path) -> None:
-    assert row_of(tmp_path, BASE) == ("base, en-de", True)
-    french = replace(BASE, num_train_pairs=36_000_000, num_epochs=3)
-    assert row_of(tmp_path / "b", french.changed(target_lang="fr")) == ("base, en-fr", True)
-
-
 def test_without_a_row_the_nearest_has_the_fewest_problems(tmp_path: Path) -> None:
     text = BASE.changed(dropout=0.3, encoder_layers=5, decoder_layers=5)
-    assert row_of(tmp_path, text) == ("base, en-de", False)
+    judged = judge_texts(tmp_path, {"a.log": text.text()})
+    target, has_row = find_row(judged.trainings[0].facts, PAPER)
+    assert target is not None
+    assert (target.name, has_row) == ("base, en-de", False)
 
 
 def test_two_targets_that_fit_are_not_a_row(tmp_path: Path) -> None:

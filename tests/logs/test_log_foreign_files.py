@@ -81,51 +81,35 @@ def test_a_training_that_translates_before_its_end_has_ended(tmp_path: Path) -> 
 # Names and packers
 
 
-def test_an_unreadable_file_is_named_and_the_others_are_read(
+def test_what_cannot_be_read_is_named_and_the_others_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = write(tmp_path / "logs", {"a.log": ONE.text(), "closed.log": "x\n"})
+    """A file and a folder without the permission, and a file that opens but gives an error."""
+    texts = {"a.log": ONE.text(), "closed.log": "x\n", "closed/b.log": ONE.text()}
+    folder, listdir = write(tmp_path / "logs", texts), os.listdir
+    (folder / "memory.log").symlink_to("/proc/self/mem")
+
+    def refuse(path: Path) -> None:
+        if path.name.startswith("closed"):
+            raise PermissionError(13, "Permission denied", str(path))
 
     def opens(path: Path) -> BinaryIO:
-        if path.name == "closed.log":
-            raise PermissionError(13, "Permission denied", str(path))
+        refuse(path)
         return open_unpacked(path)
 
-    monkeypatch.setattr("aiayn.facts.text.open_unpacked", opens)
-    rows = rows_of_logs(folder)
-    assert rows["a.log"]["row"] == "base, en-de"
-    assert "closed.log: cannot be read (Permission denied)" in rows["closed.log"]["why_not"]
-
-
-@pytest.mark.skipif(
-    not Path("/proc/self/mem").exists(), reason="needs a file that opens and cannot be read"
-)
-def test_a_file_that_opens_and_cannot_be_read_is_named(tmp_path: Path) -> None:
-    folder = write(tmp_path / "logs", {"a.log": ONE.text()})
-    (folder / "b.log").symlink_to("/proc/self/mem")
-    rows = rows_of_logs(folder)
-    assert rows["a.log"]["row"] == "base, en-de"
-    assert "b.log: cannot be read (" in rows["b.log"]["why_not"]
-
-
-def test_an_unreadable_folder_is_named_and_the_others_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = write(tmp_path / "logs", {"a.log": ONE.text(), "closed/b.log": ONE.text()})
-    listdir = os.listdir
-
     def list_open(path: Path) -> list[str]:
-        if path.name == "closed":
-            raise PermissionError(13, "Permission denied", str(path))
+        refuse(path)
         return listdir(path)
 
+    monkeypatch.setattr("aiayn.facts.text.open_unpacked", opens)
     monkeypatch.setattr(os, "listdir", list_open)
     rows = rows_of_logs(folder)
     assert rows["a.log"]["row"] == "base, en-de"
-    assert (
-        rows["closed"]["why_not"]
-        == "closed: this folder cannot be read (Permission denied); make it readable"
+    assert "closed.log: cannot be read (Permission denied)" in rows["closed.log"]["why_not"]
+    assert rows["closed"]["why_not"] == (
+        "closed: this folder cannot be read (Permission denied); make it readable"
     )
+    assert "memory.log: cannot be read (" in rows["memory.log"]["why_not"]
 
 
 # Bytes
