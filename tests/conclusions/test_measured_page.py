@@ -39,6 +39,7 @@ CORPUS = "multi30k_en_de"
 MAX_PAGE_BYTES = 12 * 1024
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
 PAGE = (CHECKOUT / "docs" / "measured.md").read_text(encoding="utf-8")
+TEXT, README_TEXT = (" ".join(page.split()) for page in (PAGE, README))
 RULES_PAGE = (CHECKOUT / "docs" / "conclusions.md").read_text(encoding="utf-8")
 NUMBER = re.compile(r"[+-]?\d+\.\d+(?:e-\d+)?")
 BITS, BLEU = "bits_per_subword", "bleu_tok_compound_split"
@@ -133,7 +134,7 @@ def test_the_pages_have_each_answer_and_their_counts() -> None:
         assert f"{label} {effect_of(contrast):+.2f}" in line
         assert f"{effect_of(bleu):+.1f}" in line.rpartition(" | ")[2]
     assert f"{answer_counts()}.[^older]" in PAGE
-    assert f"bits: {answer_counts()}. Diamond" in " ".join(README.split())
+    assert f"bits: {answer_counts()}. Diamond" in README_TEXT
     calls = [contrast["call"] for contrast in ANSWERED]
     corrected = [contrast["call_holm"] for contrast in ANSWERED].count("holds here")
     in_bleu = [BLEU_BY_ROW[row_of(contrast)]["call"] for contrast in ANSWERED].count("holds here")
@@ -179,32 +180,30 @@ def plain(text: str) -> str:
 def test_longer_trainings_have_three_readings_with_intervals_and_say_that_they_over_fit() -> None:
     lines = {(line["row"], line["kind"]): line for line in read_pack("../study/horizon.csv")}
     model, big = (lines[row, "confirmatory"] for row in ("table3_c_dmodel1024", "big"))
-    text = " ".join(PAGE.split())
     frame = make_frame(gather_from_records("multi30k", [PACK.parent]).results)
     estimates = {}
     for contrast in compare_at_horizon(long_runs(frame)):
         estimate = contrast.estimate("bits_val")
         assert estimate is not None
-        assert f"16,000 updates have {estimate.degrees_of_freedom} degrees of freedom" in text
+        assert f"16,000 updates have {estimate.degrees_of_freedom} degrees of freedom" in TEXT
         estimates[contrast.system, contrast.kind] = estimate
     last = estimates["table3_c_dmodel1024", "confirmatory"]
     shown = f"{last.difference:+.3f} +- {last.reach:.3f}"
-    assert f"at the last update: {shown} (predicted {model['predicted']})" in text
-    assert f"best validation it leads: {plain(model['best'])}." in text
+    assert f"at the last update: {shown} (predicted {model['predicted']})" in TEXT
+    assert f"best validation it leads: {plain(model['best'])}." in TEXT
     on_dev, on_2016, on_2017 = (
         plain(model[f"bleu_{testset}"])
         for testset in ("val", "test_2016_flickr", "test_2017_flickr")
     )
-    assert f"{on_dev} on dev, {on_2016} on test_2016 and {on_2017} on test_2017" in text
+    assert f"{on_dev} on dev, {on_2016} on test_2016 and {on_2017} on test_2017" in TEXT
     own, base = model["training_bits"].split("; ")
-    assert f"by heart: {own} bits on training batches, base {base}." in text
+    assert f"by heart: {own} bits on training batches, base {base}." in TEXT
     difference, low, high = (float(number) for number in NUMBER.findall(big["ours"])[:3])
     shown = f"{difference:+.2f} bits ({low:+.2f} to {high:+.2f}; predicted {big['predicted']})"
-    assert f"big still leads: {shown}" in text
+    assert f"big still leads: {shown}" in TEXT
 
 
 def test_one_head_and_the_effect_of_d_k_are_those_of_the_tables_of_heads() -> None:
-    text = " ".join(PAGE.split())
     fresh = {line["contrast"]: line for line in read_pack("../attention/multi30k/tables/heads.csv")}
     for contrast, found, answer in (
         (
@@ -222,7 +221,7 @@ def test_one_head_and_the_effect_of_d_k_are_those_of_the_tables_of_heads() -> No
         ),
     ):
         line = fresh[contrast]
-        assert found.format(plain(line["difference"]).partition(" [")[0]) in text
+        assert found.format(plain(line["difference"]).partition(" [")[0]) in TEXT
         assert line["answer"] == answer
     for contrast in (
         "cross_h8_dk32 minus base",
@@ -230,7 +229,7 @@ def test_one_head_and_the_effect_of_d_k_are_those_of_the_tables_of_heads() -> No
         "table3_a_h1 minus table3_a_h4",
     ):
         p_of_difference = fresh[contrast]["holm"].partition(";")[0]
-        assert f"{p_of_difference})" in text or f"; {p_of_difference};" in text
+        assert f"{p_of_difference})" in TEXT or f"; {p_of_difference};" in TEXT
 
 
 def listed_by_answer(suffix: str = "") -> dict[str, str]:
@@ -284,7 +283,7 @@ def test_the_picture_says_in_shape_and_word_whether_its_interval_includes_0() ->
         if mark["answer"] == "as printed":
             assert float(mark["printed"]) * float(mark["ours"]) > 0
     counts = Counter(mark["answer"] for mark in marks)
-    assert f"{counts['as printed']} of the paper's 15 conclusions" in " ".join(README.split())
+    assert f"{counts['as printed']} of the paper's 15 conclusions" in README_TEXT
 
 
 def test_the_first_paragraph_says_what_is_missing() -> None:
@@ -416,9 +415,7 @@ def test_printed_differences_are_counted_next_to_seed_noise(
 
 
 def test_recurrence_and_convolution_have_the_numbers_of_their_pack() -> None:
-    path = ATTENTION / "multi30k" / "tables" / "recurrence.csv"
-    with path.open(encoding="utf-8", newline="") as lines:
-        base, lstm, fconv = csv.DictReader(lines)
+    base, lstm, fconv = read_pack("../attention/multi30k/tables/recurrence.csv")
     begin = "**Attention, recurrence, convolution**"
     (paragraph,) = (part for part in PAGE.split("\n\n") if part.startswith(begin))
     printed = NUMBER.findall(" ".join(paragraph.partition("recurrence.md)):")[2].split()))
@@ -441,10 +438,9 @@ def test_recurrence_and_convolution_have_the_numbers_of_their_pack() -> None:
     assert [row["answer"] for row in (lstm, fconv)] == ["higher", "higher"]
     reached = [int(row["updates"].removeprefix("reached by ")[0]) for row in (lstm, fconv)]
     assert reached == [0, 0]
-    summary = " ".join(README.split())
     for row, of in ((lstm, "an LSTM"), (fconv, "a convolutional model")):
         difference, reach = NUMBER.findall(row["difference"])
-        assert f"than {of} ({difference.lstrip('+')} +- {reach})" in summary
+        assert f"than {of} ({difference.lstrip('+')} +- {reach})" in README_TEXT
     # "no difference": each interval of BLEU overlaps the value of base
     for row in (lstm, fconv):
         value, reach = (float(number) for number in NUMBER.findall(row["bleu_dev"]))

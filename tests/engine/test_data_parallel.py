@@ -31,6 +31,7 @@ from tests.engine.hooked_job import Fault, Signal, SignalRank0, hooked
 from tests.engine.models import EOS, make_dictionary
 from tests.engine.tiny_spec import TWO_BATCHES
 from tests.engine.tiny_training import (
+    ends,
     log_text,
     make_request,
     outcomes,
@@ -60,12 +61,14 @@ def undisturbed(two_ranks: TrainingRequest) -> TrainRecord:
     return read_record(Path(two_ranks.run_folder) / attempts.DONE_NAME, TrainRecord)
 
 
-def batches(run_folder: Path) -> list[tuple[str, ...]]:
-    """Return tokens, sentences and learning rate of each update, as logged."""
-    pattern = (
-        r'train_inner \| .*"wpb": "(\d+)", "bsz": "(\d+)", "num_updates": "\d+", "lr": "([^"]+)"'
-    )
-    return [match.groups() for match in re.finditer(pattern, log_text(run_folder))]
+EVERY_SENTENCE = ("wpb", "bsz", "lr")
+MEASURED = ("loss", "nll_loss", "gnorm")
+
+
+def per_update(run_folder: Path, *names: str) -> list[tuple[str, ...]]:
+    """Return what the log says of each update."""
+    lines = re.findall(r"train_inner \| (\{.*\})", log_text(run_folder))
+    return [tuple(str(msgspec.json.decode(line)[name]) for name in names) for line in lines]
 
 
 def test_two_ranks_make_the_updates_of_one(
@@ -76,22 +79,14 @@ def test_two_ranks_make_the_updates_of_one(
     assert finished_by_two_batches.hardware.num_ranks == 1
     assert (undisturbed.tokens, undisturbed.updates) == (finished_by_two_batches.tokens, 40)
     ours, theirs = (
-        batches(Path(undisturbed.run_folder)),
-        batches(Path(finished_by_two_batches.run_folder)),
+        per_update(Path(run.run_folder), *EVERY_SENTENCE)
+        for run in (undisturbed, finished_by_two_batches)
     )
     assert len(ours) == 40
     assert ours == theirs
     assert undisturbed.tensors_sha256 != finished_by_two_batches.tensors_sha256
 
 
-def per_update(run_folder: Path, *names: str) -> list[tuple[str, ...]]:
-    """Return what the log says of each update."""
-    lines = re.findall(r"train_inner \| (\{.*\})", log_text(run_folder))
-    return [tuple(str(msgspec.json.decode(line)[name]) for name in names) for line in lines]
-
-
-EVERY_SENTENCE = ("wpb", "bsz", "lr")
-MEASURED = ("loss", "nll_loss", "gnorm")
 EIGHTH = {"max_tokens_per_batch": 2000, "batches_per_update": 1, "p_drop": 0.0, "updates": 15}
 
 
@@ -178,11 +173,7 @@ def test_on_all_ranks_a_request_to_end_outweighs_a_time_limit(
     request = make_request(tmp_path / "both", data, num_ranks=2, **TWO_BATCHES)
     hooks = {0: Signal(update=3, number=signal.SIGUSR2), 1: Signal(update=3, number=signal.SIGTERM)}
     assert train_ranks(request, hooks) == [0, 0]
-    (ended,) = (
-        event
-        for event in attempts.read_events(tmp_path / "both")
-        if isinstance(event, attempts.Ended)
-    )
+    (ended,) = ends(tmp_path / "both")
     assert (ended.outcome, ended.reason, ended.update) == ("stopped", "asked by SIGTERM", 3)
 
 
@@ -192,11 +183,7 @@ def test_a_rank_that_fails_is_named_by_rank_0(tmp_path: Path, data: BinarizedCor
     request = make_request(tmp_path / "failed", data, num_ranks=2, **TWO_BATCHES)
     statuses = train_ranks(request, {1: Fault(update=3, message="out of memory")})
     assert [os.waitstatus_to_exitcode(status) for status in statuses] == [1, 1]
-    (ended,) = (
-        event
-        for event in attempts.read_events(tmp_path / "failed")
-        if isinstance(event, attempts.Ended)
-    )
+    (ended,) = ends(tmp_path / "failed")
     assert ended.outcome == "failed"
     assert re.fullmatch(r"rank 1 on \S+: RuntimeError: out of memory", ended.reason)
 
@@ -270,9 +257,7 @@ def test_the_node_check_makes_the_first_reduction_and_reports_its_error(
         )
     request = make_request(run_folder, data, num_ranks=2, **ONE_UPDATE)
     assert [os.waitstatus_to_exitcode(status) for status in train_ranks(request)] == [1, 1]
-    (ended,) = (
-        event for event in attempts.read_events(run_folder) if isinstance(event, attempts.Ended)
-    )
+    (ended,) = ends(run_folder)
     assert ended.outcome == "failed"
     assert f"an all-reduce: {NO_SHARED_MEMORY}; leave that node out" in ended.reason
 

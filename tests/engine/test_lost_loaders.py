@@ -17,11 +17,10 @@ import pytest
 
 import aiayn.train.train as train_module
 from aiayn.records import BinarizedCorpus, TrainRecord
-from aiayn.runs.attempts import Ended, read_events
 from aiayn.train.ranks import Rank
 from aiayn.train.request import StopFlag, TrainingRequest
 from tests.engine.hooked_job import Hook
-from tests.engine.tiny_training import make_request, outcomes, state_sha256, train
+from tests.engine.tiny_training import ends, make_request, outcomes, state_sha256, train
 from tests.forks import fork
 from tests.slurm.cluster_processes import wait_until
 from tests.slurm.fault_scene import LOGGED_UPDATE
@@ -97,7 +96,7 @@ def test_term_to_a_training_with_loaders_stops_it(
     log = (run_folder / "train.log").read_text(encoding="utf-8")[-3000:]
     assert os.waitstatus_to_exitcode(status) == 0, log
     assert outcomes(run_folder) == ["stopped"], log
-    (end,) = [event for event in read_events(run_folder) if isinstance(event, Ended)]
+    (end,) = ends(run_folder)
     updates = [int(update) for update in LOGGED_UPDATE.findall(log)]
     assert (end.reason, end.update) == ("asked by SIGTERM", updates[-1])
     if turn == 0:

@@ -108,13 +108,15 @@ def starts(run_folder: Path) -> list[int]:
     ]
 
 
+def ends(run_folder: Path) -> list[attempts.Ended]:
+    """Return the end of each attempt."""
+    events = attempts.read_events(run_folder)
+    return [event for event in events if isinstance(event, attempts.Ended)]
+
+
 def outcomes(run_folder: Path) -> list[str]:
     """Return how each attempt ended."""
-    return [
-        event.outcome
-        for event in attempts.read_events(run_folder)
-        if isinstance(event, attempts.Ended)
-    ]
+    return [end.outcome for end in ends(run_folder)]
 
 
 def log_text(run_folder: Path) -> str:
