@@ -16,6 +16,7 @@ class Flags:
     device: Literal["cpu", "cuda"] = flag("where", default="cpu")
     seeds: list[int] = flag("seeds")
     head: list[int] = flag("heads", action="append", nargs=None)
+    wait: float = flag("seconds", default=1.0)
     long: bool = flag("long runs", default=False, action=argparse.BooleanOptionalAction)
     log: Path | None = flag("a log", excludes="source")
     config: str | None = flag("a config", excludes="source")
@@ -35,6 +36,7 @@ def test_types_and_defaults_say_how_flags_are_read() -> None:
         "device": "cpu",
         "seeds": [],
         "head": [],
+        "wait": 1.0,
         "long": False,
         "log": Path("c"),
         "config": None,
@@ -68,6 +70,7 @@ def test_types_and_defaults_say_how_flags_are_read() -> None:
     [
         ["--log", "c"], ["--record", "a"], ["--record", "a", "--log", "c", "--config", "d"],
         ["--record", "a", "--log", "c", "--num-ranks", "0"], ["--record", "a", "--log", "c", "--device", "tpu"],
+        ["--record", "a", "--log", "c", "--wait", "nan"], ["--record", "a", "--log", "c", "--wait", "inf"],
     ],
 )  # fmt: skip
 def test_what_is_missing_excluded_or_out_of_range_is_refused(

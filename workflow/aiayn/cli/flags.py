@@ -13,6 +13,8 @@ the type `... | None`.
 """
 
 import argparse
+import contextlib
+import math
 import os
 import re
 import sys
@@ -162,16 +164,17 @@ def decimal_number(text: str) -> float:
     """Parse the text of a flag as a number.
 
     Raises:
-        ArgumentTypeError: if the text is not a number with a decimal point.
+        ArgumentTypeError: if the text is not a finite number with a decimal point.
     """
-    try:
-        return float(text)
-    except ValueError:
-        # A decimal comma, as in German and French: `26,9`.
-        with_point = text.replace(",", ".", 1)
-        is_comma = re.fullmatch(r"-?\d+,\d+", text)
-        hint = f"write a decimal point: {with_point}" if is_comma else "such as 26.9"
-        raise argparse.ArgumentTypeError(f"{text!r}: expected a number; {hint}") from None
+    with contextlib.suppress(ValueError):
+        # `float` also accepts `nan` and `inf`.
+        if math.isfinite(number := float(text)):
+            return number
+    # A decimal comma, as in German and French: `26,9`.
+    with_point = text.replace(",", ".", 1)
+    is_comma = re.fullmatch(r"-?\d+,\d+", text)
+    hint = f"write a decimal point: {with_point}" if is_comma else "such as 26.9"
+    raise argparse.ArgumentTypeError(f"{text!r}: expected a number; {hint}")
 
 
 def positive(text: str) -> int:
