@@ -14,15 +14,17 @@ from fairseq_cli import generate
 from aiayn.data.text.binarize import binarize_corpus
 from aiayn.data.text.encoder import WordEncoder
 from aiayn.data.text.lines import read_lines, text_pair, write_lines
-from aiayn.decode.decode import Translator, decode_split, load_source_lines
+from aiayn.decode.decode import Translator, decode_split, load_source_lines, load_split
+from aiayn.decode.decoder_steps import TransformerSteps
 from aiayn.decode.perplexity import perplexity
 from aiayn.errors import CheckpointError, UsageError
 from aiayn.provenance import gather_provenance
 from aiayn.records import BinarizedCorpus, CheckpointRecord, RawCorpus, TrainRecord
 from aiayn.spec.system import DecodingSpec
 from aiayn.train.average import average_checkpoints
-from aiayn.train.fairseq_args import USER_FOLDER
-from tests.engine.tiny_spec import CORPUS, DECODING
+from aiayn.train.fairseq_args import USER_FOLDER, train_flags
+from tests.engine.random_checkpoint import save_random
+from tests.engine.tiny_spec import CORPUS, DECODING, TRAINING
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +121,38 @@ def test_a_line_above_the_models_positions_is_cut_and_keeps_its_end(translator: 
     assert len(source) == 1501
     cut = torch.cat([source[:1023], source[-1:]])
     assert translator.translate([source]) == translator.translate([cut])
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal_halves", "learned"])
+def test_source_and_target_have_their_own_limits_of_positions(
+    positions: str, tmp_path: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model of fairseq may read longer lines than it writes."""
+    limits = ["--max-source-positions", "12", "--max-target-positions", "9"]
+    monkeypatch.setattr(
+        "tests.engine.random_checkpoint.train_flags",
+        lambda *args, **kwargs: train_flags(*args, **kwargs) + limits,
+    )
+    training = msgspec.structs.replace(
+        TRAINING,
+        architecture="fairseq_transformer",
+        norm_epsilon=1e-5,
+        positions=positions,
+        initialisation="fairseq",
+    )
+    path = save_random(tmp_path, data, training)
+    translator = Translator(path, data.folder, DECODING, device="cpu")
+    assert isinstance(translator.steps, TransformerSteps)
+    source = translator.number("\u2581the " * 40)
+    (hypothesis,) = translator.translate([source])
+    assert translator.translate([torch.cat([source[:11], source[-1:]])]) == [hypothesis]
+    # One of the positions is the end of sentence.
+    assert len(hypothesis.pieces) <= 8
+    targets = load_split(translator.task, "test")[1]
+    assert targets is not None
+    assert max(map(len, targets)) > 9  # some are cut
+    num_tokens = sum(min(len(target), 9) for target in targets)
+    assert perplexity(path, data.folder, "test", device="cpu").num_tokens == num_tokens
 
 
 def test_a_hypothesis_is_limited_by_its_own_line(translator: Translator) -> None:

@@ -14,6 +14,7 @@ from omegaconf import OmegaConf
 
 import aiayn.decode.perplexity
 from aiayn.decode.perplexity import Measured, perplexity
+from aiayn.errors import CheckpointError
 from aiayn.records import BinarizedCorpus, TrainRecord
 from aiayn.train.checkpoints import load_checkpoint, save_whole
 from aiayn.train.model import load_model
@@ -147,6 +148,19 @@ def test_a_model_without_heads_over_its_source_records_neither(
     record = measure(random_model(tmp_path, data, **changes), data)
     assert (record.cross_attention_entropy, record.bits_lost_uniform) == (None, None)
     assert record.num_tokens == data.num_tokens_by_split_by_language["tiny_test"]["de"]
+
+
+@pytest.mark.parametrize("factor", [math.nan, 1e6])
+def test_a_model_that_has_diverged_has_no_perplexity(
+    factor: float, tmp_path: Path, data: BinarizedCorpus
+) -> None:
+    """Its outputs are NaN, or its perplexity is above the largest float."""
+    path = random_model(tmp_path, data)
+    state = load_checkpoint(path)
+    state["model"]["decoder.embed_tokens.weight"] *= factor
+    save_whole(state, path)
+    with pytest.raises(CheckpointError, match=r"random\.pt: its perplexity on .* diverged"):
+        measure(path, data)
 
 
 def test_the_target_lines_are_those_of_the_data_bin(

@@ -4,6 +4,7 @@ score.
 
 import io
 import re
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,9 +14,11 @@ import aiayn.cli.translate
 from aiayn.__main__ import main
 
 
-def translate(lines: bytes, *arguments: str, monkeypatch: pytest.MonkeyPatch) -> int:
+def translate(
+    lines: bytes, *arguments: str, monkeypatch: pytest.MonkeyPatch, is_terminal: bool = False
+) -> int:
     """Run the command on standard input."""
-    stdin = SimpleNamespace(buffer=io.BytesIO(lines), isatty=lambda: False)
+    stdin = SimpleNamespace(buffer=io.BytesIO(lines), isatty=lambda: is_terminal)
     monkeypatch.setattr("sys.stdin", stdin)
     return main(["translate", *arguments])
 
@@ -50,6 +53,17 @@ def test_without_a_name_it_is_the_newest_run(
         == 0
     )
     assert capsys.readouterr().out.count("\n") == 1
+
+
+def test_at_a_terminal_only_the_translations_follow_the_lines(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    flags = ["--results", str(results)]
+    assert translate(b"a\nb\n", *flags, monkeypatch=monkeypatch, is_terminal=True) == 0
+    printed = capsys.readouterr()
+    assert printed.out.count("\n") == 2
+    assert printed.err.endswith("one sentence a line; Ctrl-D ends\n")
 
 
 def test_a_line_that_is_not_utf_8_is_named(

@@ -38,6 +38,7 @@ from aiayn.data.text.detokenise import join_pieces, remove_marks
 from aiayn.data.text.lines import read_lines, write_lines
 from aiayn.data.text.tokenize_moses import detokenize_line
 from aiayn.errors import UsageError
+from aiayn.progress import progress_bar
 from aiayn.provenance import replace_on_success
 from aiayn.scoring.outputs.system_output import SystemOutput
 from aiayn.scoring.score import lines_sha256
@@ -139,7 +140,8 @@ def run(args: Flags) -> None:
     # below.
     if targets is not None and len(targets) == len(sources) and not args.no_warning:
         say(check_by_loss(translator, sources, targets, str(folder)))
-    hypotheses = translator.translate(sources)
+    with progress_bar("decode", len(sources), " lines") as bar:
+        hypotheses = translator.translate(sources, bar)
     lines = [join(" ".join(hypothesis.pieces)).strip() for hypothesis in hypotheses]
     # Plain text was tokenised for the model, so the translation is detokenised.
     if has_moses:

@@ -15,6 +15,7 @@ from aiayn.decode.beam_search import BatchSearch, BestHypothesis, max_length
 from aiayn.decode.decoder_steps import steps_of
 from aiayn.decode.exported import cut_line, load_average
 from aiayn.errors import CheckpointError, CorpusError
+from aiayn.progress import progress_bar
 from aiayn.records import CheckpointRecord
 from aiayn.spec.system import DecodingSpec
 from aiayn.spec.training import check_search
@@ -73,16 +74,13 @@ class Translator:
     ) -> list[Hypothesis]:
         """Translate source lines, which are given as token ids with the end of sentence.
 
-        Lines longer than the model's 1,024 positions are cut. The progress bar `bar` counts lines.
-        If `bar` is None, the method shows its own progress bar.
+        Lines longer than the model's positions are cut (`cut_line`). `bar` is a progress bar that
+        counts lines.
 
         Raises:
             CheckpointError: if the model's outputs for a line are NaN.
         """
-        if bar is None:
-            with tqdm(total=len(sources), unit="line", desc="decode", disable=None) as own_bar:
-                return self.translate(sources, own_bar)
-        sources = [cut_line(source) for source in sources]
+        sources = [cut_line(source, self.model.encoder) for source in sources]
         hypothesis_by_line: dict[int, Hypothesis] = {}
         padding = self.task.source_dictionary.pad()
         dictionary = self.task.target_dictionary
@@ -100,7 +98,8 @@ class Translator:
             )
             for line_index, hypothesis in zip(line_indices, search.run(), strict=True):
                 hypothesis_by_line[line_index] = self._hypothesis(hypothesis, line_index)
-            bar.update(len(line_indices))
+            if bar is not None:
+                bar.update(len(line_indices))
         # The batches were in the order of length. The result is in the order of the lines.
         return [hypothesis_by_line[index] for index in range(len(sources))]
 
@@ -182,6 +181,7 @@ def decode_split(translator: Translator, split: str) -> tuple[list[Hypothesis], 
     """
     sources = load_source_lines(translator.task, split)
     begin = time.perf_counter()
-    hypotheses = translator.translate(sources)
+    with progress_bar("decode", len(sources), " lines") as bar:
+        hypotheses = translator.translate(sources, bar)
     # An empty split takes no time.
     return hypotheses, len(sources) / max(time.perf_counter() - begin, 1e-9)

@@ -424,10 +424,14 @@ def as_plain_transformer(model: Any) -> Transformer | None:
         )
     # Sinusoids are not in `tensors`, so their table has to be computed on the real device.
     device = tensors[last].device
-    for stack in (plain_model.encoder, plain_model.decoder):
+    # In fairseq, encoder and decoder may have different numbers of positions.
+    for stack, theirs in (
+        (plain_model.encoder, model.encoder),
+        (plain_model.decoder, model.decoder),
+    ):
         stack.embed_positions = Positions(
             config.positions,
-            max_positions=config.max_positions,
+            max_positions=int(theirs.max_positions()),
             d_model=d_model,
             offset=config.position_offset,
         ).to(device)

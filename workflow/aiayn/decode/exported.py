@@ -113,11 +113,14 @@ def load_average(
         return load_model(path, data_folder, device=device, record=record)
 
 
-def cut_line(line: torch.Tensor) -> torch.Tensor:
-    """Cut a line of token ids to a model's 1,024 positions, but keep the end of sentence."""
-    if len(line) <= MAX_POSITIONS:
-        return line
-    return torch.cat([line[: MAX_POSITIONS - 1], line[-1:]])
+def cut_line(line: torch.Tensor, stack: Any) -> torch.Tensor:
+    """Cut a line of token ids to the positions of a model's encoder or decoder, at most 1,024, but
+    keep the end of sentence.
+    """
+    # A transformer of fairseq may have fewer positions, and different numbers of them in its
+    # encoder and decoder.
+    limit = min(MAX_POSITIONS, stack.max_positions())
+    return line if len(line) <= limit else torch.cat([line[: limit - 1], line[-1:]])
 
 
 def load_exported(folder: Path, *, device: str = "cpu") -> tuple[Any, Any]:

@@ -21,11 +21,13 @@ import torch
 from torch import Tensor, nn
 
 from aiayn.decode.exported import cut_line, load_average
+from aiayn.errors import CheckpointError
 from aiayn.records import CheckpointRecord
 from aiayn.train.compat import batch_by_size
 
 SIGNATURE = "unit:subword|eos:yes|dropout:no|smoothing:no|base:e"
 TOKENS_PER_BATCH = 4000
+MAX_NATS = 700.0  # exp of slightly more is above the largest float
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,14 +47,17 @@ def perplexity(
 ) -> Measured:
     """Measure a checkpoint on a split of a data-bin.
 
-    Lines of more than 1,024 tokens are cut to that length, as in translation. The perplexity of a
-    cut line is measured on its first 1,023 tokens and its end of sentence.
+    Lines that are longer than the model's positions are cut, as in translation (`cut_line`). The
+    perplexity of a cut line is measured on its first tokens and its end of sentence.
 
     Perplexity is exp of the mean negative log-likelihood per target token in nats. The end of
     sentence counts as a token. The perplexity equals 2^nll_loss of fairseq's validation, which uses
     logarithms to base 2. The model's outputs are computed with torch's fused attention kernels, as
     in training. The fused kernels do not return attention weights, so the attention weights are
     computed a second time.
+
+    Raises:
+        CheckpointError: if the model's outputs are NaN or its perplexity is too large for a number.
     """
     model, task = load_average(checkpoint, data_folder, device=device)
     task.load_dataset(split)
@@ -63,7 +68,12 @@ def perplexity(
     uniform_nll_nats = 0.0
     num_tokens = 0
     num_attending = 0
-    examples = [_cut_example(dataset[index]) for index in range(len(dataset))]
+    stack_by_side = {"source": model.encoder, "target": model.decoder}
+    examples = []
+    for index in range(len(dataset)):
+        example = dataset[index]
+        cut_sides = {side: cut_line(example[side], stack_by_side[side]) for side in stack_by_side}
+        examples.append(example | cut_sides)
 
     def length(index: int) -> int:
         return max(len(examples[index]["source"]), len(examples[index]["target"]))
@@ -100,23 +110,25 @@ def perplexity(
                     logits_BTV, _ = model.decoder(input_BT, encoder_out=encoder_out)
                 uniform_nll_nats += _nll_nats(logits_BTV, target_BT, task.target_dictionary.pad())
         num_tokens += int(sample["ntokens"])
+    mean_nats = nll_nats / num_tokens
+    # NaN fails the comparison, too.
+    if not mean_nats < MAX_NATS:
+        path = checkpoint if isinstance(checkpoint, Path) else checkpoint.path
+        raise CheckpointError(
+            f"{path}: its perplexity on {split} is exp({mean_nats:.4g}); the training has diverged:"
+            " measure an earlier checkpoint, or lower the learning rate and train again"
+        )
     means_H = []
     if num_attending:
         means_H = [torch.stack(sums).sum(dim=0) / num_attending for sums in entropy_sums]
     bits_lost = (uniform_nll_nats - nll_nats) / num_tokens / math.log(2) if layers else None
     return Measured(
-        ppl_per_subword=math.exp(nll_nats / num_tokens),
+        ppl_per_subword=math.exp(mean_nats),
         num_tokens=num_tokens,
         cross_attention_entropy=[mean_H.tolist() for mean_H in means_H] or None,
         bits_lost_uniform=bits_lost,
         target_pieces=[task.target_dictionary.string(example["target"]) for example in examples],
     )
-
-
-def _cut_example(example: dict[str, Any]) -> dict[str, Any]:
-    """Return a pair of source and target line, each cut to the model's 1,024 positions."""
-    sides = {side: cut_line(example[side]) for side in ("source", "target")}
-    return example | sides
 
 
 def _nll_nats(logits_BTV: Tensor, target_BT: Tensor, padding_index: int) -> float:
