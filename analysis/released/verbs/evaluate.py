@@ -141,8 +141,10 @@ def run(args: Flags) -> None:
     if targets is not None and len(targets) == len(sources) and not args.no_warning:
         say(check_by_loss(translator, sources, targets, str(folder)))
     with progress_bar("decode", len(sources), " lines") as bar:
-        hypotheses = translator.translate(sources, bar)
-    lines = [join(" ".join(hypothesis.pieces)).strip() for hypothesis in hypotheses]
+        lines = [
+            join(" ".join(hypothesis.pieces)).strip()
+            for hypothesis in translator.translate(sources, bar)
+        ]
     # Plain text was tokenised for the model, so the translation is detokenised.
     if has_moses:
         lines = [detokenize_line(line, task.cfg.target_lang) for line in lines]
