@@ -7,6 +7,8 @@ import logging
 import os
 from pathlib import Path
 
+import msgspec
+
 from aiayn.cost import num_parameters
 from aiayn.data.text.index import pair_lengths
 from aiayn.errors import ConfigError, LaunchError
@@ -182,9 +184,9 @@ def check_feasible(
     scale: str,
     allow_long_runs: bool,
     cluster: ClusterSpec | None,
-) -> float | None:
-    """Require that a run fits on the disk and the devices. Return the hours that the formula
-    predicts for the run, or None if hardware.yaml does not describe its GPU.
+) -> None:
+    """Require that a run fits on the disk and the devices. Log the predicted hours of the run, if
+    hardware.yaml describes its GPU.
 
     Only a run on this machine has a limit on its predicted hours. On a cluster, the time limit of
     the cluster's jobs decides.
@@ -202,31 +204,34 @@ def check_feasible(
     )
     require_free_space(request.folder.path, needed_bytes, "a run's checkpoints")
     if machine is None:
-        return None
-    training = request.training
+        return
+    # A training that continues a shorter training computes only the further updates.
+    num_begun = request.beginning.update if request.beginning else 0
+    updates = request.training.updates - num_begun
+    training = msgspec.structs.replace(request.training, updates=updates)
     target_size = data.vocabulary_size_by_language[data.target_language]
     speed = predict_speed(training, target_size, machine, system=request.system)
     if speed.formula is None:
         logger.info(f"{request.run}: {speed.no_hours}")
-        return None
-    hours = speed.formula.middle
-    rate = machine.rate_by_precision[training.precision].value / 1e12
-    share = "by a formula alone, on"
+        return
+    hours = speed.expected or speed.formula
+    unit, units_per_hour = ("hours", 1) if hours.most >= 2 else ("minutes", 60)
+    # On CPUs both ends of the range are equal.
+    ends = [f"{end * units_per_hour:,.1f}" for end in dict.fromkeys((hours.least, hours.most))]
+    basis = "on" if speed.expected else "by a formula alone, on"
     if not machine.gpu:
-        share = f"at {CPU_SHARE:.0%} of"
-    elif speed.expected is not None:
-        share = f"{speed.expected.least:.3g} to {speed.expected.most:.3g} hours on"
-    basis = f"{share} {machine.words}, {rate:.3g} TFLOP/s each in {training.precision}"
-    in_words = f"{hours:,.0f} hours"
-    if hours < 2:
-        in_words = f"{hours * 60:.1f} minutes"
-    logger.info(f"{request.run}: about {in_words} predicted, {basis}")
+        basis = f"at {CPU_SHARE:.0%} of"
+    rate = machine.rate_by_precision[training.precision].value / 1e12
+    predicted = (
+        f"{request.run}: {' to '.join(ends)} {unit} predicted for {updates:,} updates {basis}"
+        f" {machine.words}, {rate:.3g} TFLOP/s each in {training.precision}"
+    )
+    logger.info(predicted)
     # Nobody trains the paper's scale on CPUs on purpose, whatever the formula says.
     is_hopeless = scale == "paper" and not machine.gpu
-    if cluster is None and (hours > LONGEST_UNASKED_HOURS or is_hopeless) and not allow_long_runs:
+    is_long = hours.middle > LONGEST_UNASKED_HOURS or is_hopeless
+    if cluster is None and is_long and not allow_long_runs:
         raise LaunchError(
-            f"{request.run}: about {in_words} predicted, {basis} ({training.updates} updates);"
-            " train it on GPUs, take a smaller scale (`--configfile"
+            f"{predicted}; train it on GPUs, take a smaller scale (`--configfile"
             " workflow/config/multi30k.yaml`), or, if you mean it: `--config allow_long_runs=true`"
         )
-    return hours
