@@ -23,7 +23,7 @@ import msgspec
 import torch
 
 from aiayn.decode.beam_search import BestHypothesis
-from aiayn.decode.decode import Translator, load_source_lines
+from aiayn.decode.decode import Translator, load_split
 from aiayn.errors import AiaynError
 from aiayn.runs.finished import find_finished
 from aiayn.spec.system import DecodingSpec, TrainingSpec
@@ -80,7 +80,7 @@ def compare(
     repetitions: int,
 ) -> None:
     """Print a line a side for one search, and the hypotheses that differ."""
-    translator.search_as(decoding)
+    translator.decoding = decoding
     dictionary = translator.task.target_dictionary
     kept: dict[str, Any] = {}
 
@@ -104,11 +104,7 @@ def compare(
             f" {max(ratios):.2f})"
         )
     own_best = [
-        BestHypothesis(
-            [dictionary.index(piece) for piece in hypothesis.pieces],
-            hypothesis.log_probability_nats,
-            hypothesis.score,
-        )
+        BestHypothesis([dictionary.index(piece) for piece in hypothesis.pieces], hypothesis.score)
         for hypothesis in kept["ours"]
     ]
     lines = unequal(own_best, search_by_reference(translator.model, dictionary, decoding, sources))
@@ -139,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if training is None:
         raise SystemExit(f"nothing to decode with: {checkpoint.run} was trained by another version")
     translator = Translator(checkpoint.path, finished.data.folder, decoding, device="cpu")
-    sources = load_source_lines(translator.task, "test")[: args.num_lines]
+    sources = load_split(translator.task, "test")[0][: args.num_lines]
     symbols = translator.task.source_dictionary.symbols
     by_ctranslate2 = make_ctranslate2(
         translator, training, [[symbols[i] for i in line[:-1]] for line in sources]

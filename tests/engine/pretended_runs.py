@@ -24,7 +24,7 @@ import msgspec
 import torch
 import torch._dynamo  # TorchDispatchMode imports it: each rank would
 
-from aiayn.decode.decode import Translator, load_source_lines
+from aiayn.decode.decode import Translator, load_split
 from aiayn.decode.perplexity import perplexity
 from aiayn.records import BinarizedCorpus, read_record
 from aiayn.runs.checkpoint_names import list_checkpoints
@@ -363,7 +363,7 @@ def evaluate(model_path: Path, data_folder: Path, device: str) -> dict[str, Any]
     """
     torch.backends.cuda.enable_cudnn_sdp(True)  # torch's default
     translator = Translator(model_path, data_folder, DECODING, device=device)
-    hypotheses = translator.translate(load_source_lines(translator.task, "test")[:NUM_LINES])
+    hypotheses = translator.translate(load_split(translator.task, "test")[0][:NUM_LINES])
     num_decoding = GPU.attention.total()
     torch.backends.cuda.enable_cudnn_sdp(True)
     measured = perplexity(model_path, data_folder, "valid", device=device)

@@ -88,12 +88,11 @@ class GnmtPenalty:
 
 
 class Reference(NamedTuple):
-    """The best hypothesis of a sentence: symbols without the end, summed log-probability (nats),
-    and that penalised.
+    """The best hypothesis of a sentence: symbols without the end, and its summed log-probability
+    with the length penalty.
     """
 
     symbols: list[int]
-    log_probability_nats: float
     score: float
 
 
@@ -149,7 +148,7 @@ def search_in_lists(
             prefix = unfinished[row][0]
             if symbol == end:
                 score = log_probability / float((length + 1) ** penalty)
-                finished.append(Reference(prefix, log_probability, score))
+                finished.append(Reference(prefix, score))
             else:
                 going_on.append(([*prefix, symbol], log_probability))
         finished = sorted(finished, key=lambda hypothesis: -hypothesis.score)[:beam_size]
@@ -189,26 +188,20 @@ def search_by_generator(
             with torch.no_grad():
                 beams = generator.generate([], {"net_input": net_input})
             for index, (best, *_) in zip(batch, beams, strict=True):
-                reference_by_index[index] = Reference(
-                    best["tokens"][:-1].tolist(),
-                    float(best["positional_scores"].sum()),
-                    float(best["score"]),
-                )
+                symbols = best["tokens"][:-1].tolist()
+                reference_by_index[index] = Reference(symbols, float(best["score"]))
     return [reference_by_index[index] for index in range(len(sources))]
 
 
 def unequal(ours: list[Any], references: list[Reference]) -> list[str]:
     """Return a line for each hypothesis that differs, a `tie` if its score does not, and for each
-    score or log-probability that does.
+    score that does.
     """
     lines = []
     for index, (one, reference) in enumerate(zip(ours, references, strict=True)):
         is_near = abs(one.score - reference.score) <= LARGEST_DIFFERENCE
-        is_same_score = np.allclose(
-            (one.score, one.log_probability_nats),
-            (reference.score, reference.log_probability_nats),
-            rtol=LARGEST_DIFFERENCE,
-            atol=LARGEST_DIFFERENCE,
+        is_same_score = np.isclose(
+            one.score, reference.score, rtol=LARGEST_DIFFERENCE, atol=LARGEST_DIFFERENCE
         )
         if one.symbols != reference.symbols or not is_same_score:
             lines.append(

@@ -14,7 +14,7 @@ from fairseq_cli import generate
 from aiayn.data.text.binarize import binarize_corpus
 from aiayn.data.text.encoder import WordEncoder
 from aiayn.data.text.lines import read_lines, text_pair, write_lines
-from aiayn.decode.decode import Translator, decode_split, load_source_lines, load_split
+from aiayn.decode.decode import Translator, decode_split, load_split
 from aiayn.decode.decoder_steps import TransformerSteps
 from aiayn.decode.perplexity import perplexity
 from aiayn.errors import CheckpointError, UsageError
@@ -51,19 +51,6 @@ def test_fairseqs_generate_says_what_to_use_instead(
     monkeypatch.setattr(sys, "argv", ["fairseq-generate", *flags])
     with pytest.raises(UsageError, match="do not translate with aiayn_transformer; use `aiayn"):
         generate.cli_main()
-
-
-def test_the_search_is_changed_without_loading_the_model_again(translator: Translator) -> None:
-    """Beam 1 finds what is likeliest symbol by symbol. With the first search again, its hypotheses
-    come back.
-    """
-    sources = load_source_lines(translator.task, "test")
-    first = translator.translate(sources)
-    translator.search_as(msgspec.structs.replace(DECODING, beam_size=1))
-    narrow = translator.translate(sources)
-    translator.search_as(DECODING)
-    assert translator.translate(sources) == first
-    assert narrow != first
 
 
 def test_the_signature_names_every_option_of_the_search() -> None:
@@ -168,7 +155,7 @@ def test_a_data_bin_comes_back_in_the_order_of_its_lines(
     translator: Translator, data: BinarizedCorpus
 ) -> None:
     """The source side is as long, line by line, as the text was."""
-    sources = load_source_lines(translator.task, "test")
+    sources, _ = load_split(translator.task, "test")
     assert len(sources) == data.num_pairs_by_split["tiny_test"]
     assert sum(map(len, sources)) == data.num_tokens_by_split_by_language["tiny_test"]["en"]
     assert len({len(source) for source in sources}) > 3

@@ -352,7 +352,7 @@ def measure_decode(work: Work) -> Iterator[Row]:
     """Yield sentences a second of beam search on the demo's test set, and how many translations are
     the CPU's.
     """
-    from aiayn.decode.decode import Translator, load_source_lines
+    from aiayn.decode.decode import Translator, load_split
     from tests.engine.reference_search import Reference, search_by_reference, unequal
 
     scale, _, data = work.corpus()
@@ -370,7 +370,7 @@ def measure_decode(work: Work) -> Iterator[Row]:
         (f"{work.device}, bf16", work.device, "bf16"),
     ):
         translator = Translator(model_path, data.folder, decoding, device=device)
-        sources = load_source_lines(translator.task, "test")[: 500 if work.is_cuda else 20]
+        sources = load_split(translator.task, "test")[0][: 500 if work.is_cuda else 20]
         with torch.autocast(device, dtype=torch.bfloat16, enabled=precision == "bf16"):
             for _ in range(1 if device == "cpu" else 2):  # the first warms up a GPU
                 begin = time.perf_counter()
@@ -399,9 +399,7 @@ def measure_decode(work: Work) -> Iterator[Row]:
             few, dictionary = sources[:20], translator.task.target_dictionary
             oracle = search_by_reference(translator.model, dictionary, decoding, few)
             ours = [
-                Reference(
-                    list(map(dictionary.index, one.pieces)), one.log_probability_nats, one.score
-                )
+                Reference(list(map(dictionary.index, one.pieces)), one.score)
                 for one in hypotheses_by_label[label][: len(few)]
             ]
             lines = unequal(ours, oracle)

@@ -16,7 +16,7 @@ import safetensors.torch
 import torch
 
 import aiayn.decode.decode
-from aiayn.decode.decode import Translator, load_source_lines
+from aiayn.decode.decode import Translator, load_split
 from aiayn.decode.exported import load_exported
 from aiayn.errors import CheckpointError, RecordError, SpaceError, UsageError
 from aiayn.provenance import gather_provenance
@@ -147,7 +147,7 @@ def test_loaded_again_it_translates_alike(
         lambda *_, device: load_exported(exported, device=device),
     )
     again = Translator(Path("no checkpoint"), Path("no data-bin"), DECODING, device="cpu")
-    sources = load_source_lines(translator.task, "test")
+    sources, _ = load_split(translator.task, "test")
     assert again.translate(sources) == translator.translate(sources)
     line = "\u2581the never seen"
     assert torch.equal(again.number(line), translator.number(line))

@@ -47,7 +47,6 @@ class BestHypothesis(NamedTuple):
     """
 
     symbols: list[int]
-    log_probability_nats: float
     score: float
 
 
@@ -63,7 +62,6 @@ class _Finished(NamedTuple):
     """The best hypothesis that has ended, for each sentence of the batch."""
 
     score_B: Tensor  # minus infinity before a hypothesis has ended
-    log_probability_B: Tensor
     # Without the end of sentence. Only the first `num_tokens_B` tokens of a row are valid.
     token_BT: Tensor
     num_tokens_B: Tensor
@@ -139,7 +137,6 @@ class BatchSearch:
         self.token_BKT = torch.full((num_sentences, 1, 1), end, device=device)
         self.finished = _Finished(
             score_B=torch.full((num_sentences,), -torch.inf, device=device),
-            log_probability_B=torch.zeros(num_sentences, device=device),
             token_BT=torch.empty(num_sentences, 0, dtype=torch.long, device=device),
             num_tokens_B=torch.zeros(num_sentences, dtype=torch.long, device=device),
         )
@@ -308,7 +305,6 @@ class BatchSearch:
         )
         self.finished = _Finished(
             score_B=torch.where(is_better_B, score_B, finished.score_B),
-            log_probability_B=torch.where(is_better_B, ended_B, finished.log_probability_B),
             token_BT=torch.where(is_better_B[:, None], token_BT, best_BT),
             num_tokens_B=torch.where(is_better_B, step, finished.num_tokens_B),
         )
@@ -331,20 +327,17 @@ class BatchSearch:
             return None
         rows = zip(
             self.finished.score_B.tolist(),
-            self.finished.log_probability_B.tolist(),
             self.finished.num_tokens_B.tolist(),
             self.finished.token_BT.tolist(),
             strict=True,
         )
-        for sentence_index, is_sentence_done, (score, log_probability, num_tokens, tokens) in zip(
+        for sentence_index, is_sentence_done, (score, num_tokens, tokens) in zip(
             self.sentence_indices, is_done, rows, strict=True
         ):
             # If the model's outputs are not numbers, a sentence is done without a hypothesis, and
             # its entry stays None.
             if is_sentence_done and score > -torch.inf:
-                self.best[sentence_index] = BestHypothesis(
-                    tokens[:num_tokens], log_probability, score
-                )
+                self.best[sentence_index] = BestHypothesis(tokens[:num_tokens], score)
         remaining = [
             index for index, is_sentence_done in enumerate(is_done) if not is_sentence_done
         ]

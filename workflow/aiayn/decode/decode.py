@@ -27,17 +27,18 @@ TOKENS_PER_BATCH_ELSEWHERE = 32_768
 
 
 class Hypothesis(msgspec.Struct, frozen=True, kw_only=True):
-    """The best translation of a line: its pieces, its summed log-probability, and its score with
-    the length penalty.
-    """
+    """The best translation of a line: its pieces and its score with the length penalty."""
 
     pieces: list[str]
-    log_probability_nats: float
     score: float
 
 
 class Translator:
-    """A model with its dictionaries, ready to translate lines of pieces (subwords)."""
+    """A model with its dictionaries, ready to translate lines of pieces (subwords).
+
+    Raises:
+        ConfigError: if the beam is too large for the vocabulary.
+    """
 
     def __init__(
         self,
@@ -51,14 +52,6 @@ class Translator:
         self.checkpoint_path = checkpoint if isinstance(checkpoint, Path) else checkpoint.path
         self.device = device
         self.steps = steps_of(self.model)
-        self.search_as(decoding)
-
-    def search_as(self, decoding: DecodingSpec) -> None:
-        """Set the search settings (beam size, length penalty) of all later translations.
-
-        Raises:
-            ConfigError: if the beam is too large for the vocabulary.
-        """
         check_search(decoding, len(self.task.target_dictionary))
         self.decoding = decoding
 
@@ -111,9 +104,7 @@ class Translator:
                 " rate and train again"
             )
         pieces = [self.task.target_dictionary.symbols[symbol] for symbol in best.symbols]
-        return Hypothesis(
-            pieces=pieces, log_probability_nats=best.log_probability_nats, score=best.score
-        )
+        return Hypothesis(pieces=pieces, score=best.score)
 
 
 def _batches(
@@ -136,15 +127,9 @@ def _batches(
         begin += num_lines
 
 
-def load_source_lines(task: Any, split: str) -> list[torch.Tensor]:
-    """Return the source lines of a data-bin's split (train, valid or test) as token
-    ids, in order.
-    """
-    return load_split(task, split)[0]
-
-
 def load_split(task: Any, split: str) -> tuple[list[torch.Tensor], list[torch.Tensor] | None]:
-    """Return the source and target lines of a data-bin's split as token ids, in order.
+    """Return the source and target lines of a data-bin's split (train, valid or test) as token ids,
+    in order.
 
     A data-bin is a folder of text that fairseq has converted to ids. The target lines are None if
     the data-bin has only source lines. The data-bin may have any of fairseq's formats (raw, lazy,
@@ -179,7 +164,7 @@ def decode_split(translator: Translator, split: str) -> tuple[list[Hypothesis], 
 
     The speed does not count the time to load the data.
     """
-    sources = load_source_lines(translator.task, split)
+    sources, _ = load_split(translator.task, split)
     begin = time.perf_counter()
     with progress_bar("decode", len(sources), " lines") as bar:
         hypotheses = translator.translate(sources, bar)
