@@ -9,6 +9,7 @@ are missing or changed, and a message lists its record.
 """
 
 import logging
+import pkgutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -61,7 +62,7 @@ from aiayn.spec.sheet import (
     read_sheet,
 )
 from aiayn.spec.system import CONFIG_FOLDER, PLACE, ScaleSpec, SystemSpec, TrainingSpec, read_scale
-from aiayn.wings import load, present_stages
+from aiayn.wings import present_stages
 
 TRAIN_SPLIT = "train"  # the name of a data-bin's split
 
@@ -229,7 +230,7 @@ def _gather(
         for stage in present_stages():
             path = scale_record(folder, scale, stage.verb)
             if stage.verb not in record_by_stage and exists(path):
-                record_by_stage[stage.verb] = read_record(path, load(stage.record))
+                record_by_stage[stage.verb] = read_record(path, pkgutil.resolve_name(stage.record))
     return ScaleResults(
         experiment=experiment,
         scores=scores,

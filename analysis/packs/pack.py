@@ -8,6 +8,7 @@ host names and the folders of this machine are not written. The trainings of a t
 several machines, so a run of an earlier pack stays in the pack if the results folder lacks it.
 """
 
+import pkgutil
 import re
 import shutil
 import tempfile
@@ -67,7 +68,7 @@ from aiayn.runs.run_folder import RunFolder
 from aiayn.scoring.scores import read_trainings, training_key
 from aiayn.spec.sheet import TrainingKey
 from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER, ScaleSpec
-from aiayn.wings import load, present_stages
+from aiayn.wings import present_stages
 from analysis.packs.readme import write_tables_of_pack
 from paper_tables.scale_results import (
     ScaleResults,
@@ -305,7 +306,11 @@ class _Packer:
                 baselines_record(Path(), self.scale, corpus, testset), BaselineRecords, *folders
             )
         for stage in present_stages():
-            self._copy(scale_record(Path(), self.scale, stage.verb), load(stage.record), *folders)
+            self._copy(
+                scale_record(Path(), self.scale, stage.verb),
+                pkgutil.resolve_name(stage.record),
+                *folders,
+            )
         earlier_runs_folder = self.earlier_folder / self.scale / PACK_RUNS_NAME
         for key, train in self.results.train_by_key.items():
             is_kept = key in self.kept

@@ -2,6 +2,7 @@
 report.html.
 """
 
+import pkgutil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +13,6 @@ from aiayn.runs.queue import Queues
 from aiayn.scoring.scores import summarise_frame
 from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec
 from aiayn.terminal import visible
-from aiayn.wings import load
 from paper_tables.frame import Frame
 from paper_tables.layout import Table, compact
 from paper_tables.make_frame import make_frame
@@ -130,7 +130,7 @@ def lay_out_tables(frame: Frame) -> list[Table]:
     """
     laid_out = []
     for registered in scale_tables():
-        table = load(registered.layout)(frame)
+        table = pkgutil.resolve_name(registered.layout)(frame)
         # A wing returns None if the scale has nothing for its table.
         if table is not None:
             laid_out.append(compact(table))

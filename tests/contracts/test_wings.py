@@ -4,6 +4,7 @@ and works.
 
 import contextlib
 import os
+import pkgutil
 import shutil
 import subprocess
 import sys
@@ -23,7 +24,6 @@ from aiayn.wings import (
     Wing,
     WingTable,
     find_wings,
-    load,
     module_of_verb,
     present_wings,
     registered,
@@ -85,7 +85,7 @@ def load_package() -> object:
 
 def test_what_the_wings_register_can_be_loaded() -> None:
     assert list(present_wings()) == NAMES
-    assert all(callable(load(table.layout)) for table in wing_tables())
+    assert all(callable(pkgutil.resolve_name(table.layout)) for table in wing_tables())
     assert all(
         Path(CHECKOUT, wing.stage.rules).is_file()
         for wing in present_wings().values()

@@ -11,6 +11,7 @@ a config folder after an edit of sed's, and shows why it is refused.
 """
 
 import logging
+import pkgutil
 import re
 import shlex
 import subprocess
@@ -26,7 +27,6 @@ from aiayn.errors import ConfigError, TableError
 from aiayn.spec.cluster import read_cluster
 from aiayn.spec.sheet import read_sheet
 from aiayn.spec.system import read_corpus, read_scale, read_scale_document, read_system
-from aiayn.wings import load
 from tests import scenes
 from tests.golden_files import GOLDEN_FOLDER, check_golden
 from tests.records_factory import write_sealed
@@ -64,7 +64,7 @@ def read_printed(path: Path) -> None:
     if path.stem.startswith("table"):
         printed.read_table(int(path.stem.removeprefix("table")), path.parent)
     elif module := READER_BY_FILE.get(path.stem):
-        load(f"{module}:read_{path.stem}")(path.parent)
+        pkgutil.resolve_name(f"{module}:read_{path.stem}")(path.parent)
     else:
         getattr(printed, f"read_{path.stem}")(path.parent)
 

@@ -22,6 +22,7 @@ wings, because the copy of the code that they run does not contain `analysis/`.
 
 import functools
 import importlib
+import pkgutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -159,12 +160,6 @@ def module_of_verb(verb: str) -> str | None:
     return next((f"{PACKAGE}.{name}.verbs.{verb}" for name in names), None)
 
 
-def load(target: str) -> Any:
-    """Import and return the object `name` of a module, from the text `module:name`."""
-    module, _, name = target.partition(":")
-    return getattr(importlib.import_module(module), name)
-
-
 def present_stages() -> list[WingStage]:
     """Return the stages that the wings register."""
     return [wing.stage for wing in present_wings().values() if wing.stage is not None]
@@ -191,4 +186,4 @@ def wing_figures() -> list[WingFigure]:
 def registered(kind: Literal["scale_figures", "answer"]) -> Iterator[Any]:
     """Yield the functions that the wings register in the field `kind` of their WING."""
     targets = (str(getattr(wing, kind)) for wing in present_wings().values())
-    yield from (load(target) for target in targets if target)
+    yield from (pkgutil.resolve_name(target) for target in targets if target)

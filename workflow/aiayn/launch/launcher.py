@@ -8,6 +8,7 @@ launcher, add a line to each of LAUNCHERS, _QUEUES and `aiayn.launch.job.SURROUN
 CONTRIBUTING.md has the steps.
 """
 
+import pkgutil
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -17,7 +18,6 @@ from aiayn.errors import LaunchError
 from aiayn.runs.queue import Ending, JobQueue, QueuedJob, Queues
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.train.request import TrainingRequest
-from aiayn.wings import load
 
 LauncherName = Literal["local", "debug", "slurm"]
 LAUNCHERS = {
@@ -105,10 +105,10 @@ def make_launcher(name: str, request: TrainingRequest, cluster: ClusterSpec | No
     """Make the launcher with the name `name`, for the jobs of one training."""
     # Imported by its name, so that a command loads only the launcher that it uses, and submitit
     # only if needed.
-    launcher: Launcher = load(LAUNCHERS[name])(request, cluster)
+    launcher: Launcher = pkgutil.resolve_name(LAUNCHERS[name])(request, cluster)
     return launcher
 
 
 # By the launcher that submits jobs to the queue. Queues are made without a training, because
 # `status` and `cancel` read all of them.
-QUEUES: Queues = {name: load(queue)() for name, queue in _QUEUES.items()}
+QUEUES: Queues = {name: pkgutil.resolve_name(queue)() for name, queue in _QUEUES.items()}
