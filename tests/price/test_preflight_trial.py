@@ -1,16 +1,19 @@
-"""What a trial of a node found is judged. tests/engine/test_trial.py makes one, tests/slurm submits
-it.
-"""
+"""What a trial of a node found is judged. tests/engine/test_trial.py makes one."""
 
+import pkgutil
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from aiayn.__main__ import main
+from aiayn.errors import LaunchError
+from aiayn.launch.slurm.launcher import SlurmLauncher
 from aiayn.plan.prediction import Hours
 from aiayn.spec.system import CONFIG_FOLDER, read_corpus
 from aiayn.spec.training import Precision
+from aiayn.train.request import TrainingRequest
+from aiayn.train.trial import try_node
 from aiayn.train.trial_result import TrialResult
 from analysis.price.preflight.trial import judge, make_data
 from tests.fake_cluster import FakeCluster
@@ -72,3 +75,21 @@ def test_a_trial_is_not_submitted_after_a_refusal(
     assert main(["preflight", "--configfile", demo, "--launcher", "slurm", "--train"]) == 1
     assert "--train: no job was submitted" in capsys.readouterr().out
     assert not (tmp_path / "runs").exists()
+
+
+def test_the_job_of_a_trial_tries_its_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    works = []
+
+    def submit(launcher: SlurmLauncher, request: TrainingRequest, code_folder: Path) -> str:
+        works.append(pkgutil.resolve_name(request.work))
+        raise LaunchError("not submitted by this test")
+
+    monkeypatch.setattr(SlurmLauncher, "submit", submit)
+    FakeCluster().install(tmp_path / "bin", monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    demo = str(CONFIG_FOLDER / "demo.yaml")
+    assert main(["preflight", "--configfile", demo, "--launcher", "slurm", "--train"]) == 1
+    assert "not submitted by this test" in capsys.readouterr().out
+    assert works == [try_node]

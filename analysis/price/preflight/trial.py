@@ -18,7 +18,6 @@ from aiayn.data.text.encoder import WordEncoder
 from aiayn.errors import LaunchError
 from aiayn.experiment import Experiment
 from aiayn.launch.code_snapshot import take_snapshot
-from aiayn.launch.job import TrialJob
 from aiayn.launch.slurm.launcher import SlurmLauncher
 from aiayn.plan.prediction import Hours, predict_speed
 from aiayn.provenance import commit_label, file_sha256, gather_provenance
@@ -77,13 +76,14 @@ def try_training(
         binarized_path=str(folder / "data" / "record.json"),
         commit=commit_label(),
         command="aiayn preflight --train",
+        work="aiayn.train.trial:try_node",
     )
     speed = predict_speed(training, vocabulary_size, plan.machine, system=request.system)
     # A short job starts earlier in most queues, and a trial that hangs ends by itself.
     cluster = msgspec.structs.replace(cluster, time_limit_minutes=JOB_MINUTES, max_num_jobs=1)
     try:
         launcher = SlurmLauncher(request, cluster)
-        job = launcher.submit(request, take_snapshot(folder.parent), job_type=TrialJob)
+        job = launcher.submit(request, take_snapshot(folder.parent))
         evidence = _wait(launcher, request, job, wait_minutes)
     except LaunchError as error:
         return [Check("trial", "FAIL", str(error), f"the logs are in {folder}")]

@@ -8,9 +8,9 @@ torch is imported only inside the job, so that the driver starts fast.
 import importlib
 import logging
 import os
+import pkgutil
 import platform
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import aiayn
@@ -56,14 +56,6 @@ class TrainingJob:
         if stop.signal_number is not None and _is_in_driver():
             signal.raise_signal(stop.signal_number)
 
-    def load_work(self) -> Callable[..., None]:
-        """Import and return the function that each rank runs. The arguments of this function are
-        the training request, the rank and the stop flag.
-        """
-        from aiayn.train.train import train_rank
-
-        return train_rank
-
     def _train(self, stop: StopFlag) -> None:
         import submitit
 
@@ -85,7 +77,7 @@ class TrainingJob:
             with engine_import():
                 from aiayn.train.ranks import Rank
 
-                work = self.load_work()
+                work = pkgutil.resolve_name(self.request.work)
         # The next job would fail in the same way, so the error is recorded for the driver.
         except Exception as error:
             self.request.folder.record_rank_error(environment.global_rank, error)
@@ -114,22 +106,6 @@ class TrainingJob:
         if remote.is_to_continue(rank.job, stop.agreed):
             job_number = self.request.num_earlier_jobs + num_restarts + 1
             remote.continue_later(self.request, rank.job, job_number)
-
-
-class TrialJob(TrainingJob):
-    """A job that tests a node by short trainings on made-up data."""
-
-    def load_work(self) -> Callable[..., None]:
-        """Import and return the function that each rank runs.
-
-        Each short training is a fork of this process, so this process itself must not initialise
-        CUDA. The environment variable PYTORCH_NVML_BASED_CUDA_CHECK lets torch count GPUs without
-        CUDA.
-        """
-        os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
-        from aiayn.train.trial import try_node
-
-        return try_node
 
 
 def choose_gpu_variables() -> None:

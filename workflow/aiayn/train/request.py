@@ -31,6 +31,9 @@ class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
     If the training continues a shorter training of the system `begins_from`, it begins from the
     checkpoint at `beginning_path`, and `beginning` is copied into the record of the training. For
     all other trainings, these three fields are None.
+
+    `work` is the function that each rank (process) of the job calls, as `module:name`. Its
+    arguments are this request, the rank and the stop flag.
     """
 
     run: str
@@ -56,6 +59,7 @@ class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
     begins_from: str | None = None
     beginning: Beginning | None = None
     beginning_path: str | None = None
+    work: str = "aiayn.train.train:train_rank"
 
     @property
     def folder(self) -> RunFolder:

@@ -50,6 +50,9 @@ def try_node(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
     Raises:
         LaunchError: if a training fails, or if the signal TERM does not stop the training.
     """
+    # Each training is a fork of this process, so this process itself must not initialise CUDA.
+    # With this variable, torch counts GPUs without CUDA.
+    os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
     # Stopped in the middle, so that updates are left for the resumed training.
     updates = request.training.updates
     whole = _train(request, rank, "whole", {}, 0)

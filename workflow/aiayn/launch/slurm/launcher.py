@@ -65,14 +65,8 @@ class SlurmLauncher(SlurmQueue):
         self._num_releases = 0
         self.poll_seconds = cluster.poll_seconds
 
-    def submit(
-        self,
-        request: TrainingRequest,
-        code_folder: Path | None,
-        *,
-        job_type: type[TrainingJob] | None = None,
-    ) -> str:
-        """Submit a job and return its number. The job is a training if `job_type` is not given.
+    def submit(self, request: TrainingRequest, code_folder: Path | None) -> str:
+        """Submit a job and return its number.
 
         Raises:
             SubmissionError: if sbatch fails or does not get an answer. Slurm may have taken the job
@@ -90,7 +84,7 @@ class SlurmLauncher(SlurmQueue):
             # submitit prints what sbatch prints. The error contains it, too.
             with without_foreign_variables(cluster), contextlib.redirect_stderr(io.StringIO()):
                 executor = _make_executor(request, cluster, folder)
-                return str(executor.submit((job_type or TrainingJob)(request)).job_id)
+                return str(executor.submit(TrainingJob(request)).job_id)
         except (OSError, RuntimeError) as error:
             # A full queue or a busy controller may accept the same job later. A wrong option is
             # never accepted.
