@@ -43,23 +43,11 @@ def test_each_line_becomes_a_score_and_a_line(
     )
 
 
-def test_without_a_name_it_is_the_newest_run(
-    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert (
-        translate(
-            b"Today\n", "--results", str(results), "--average", "last2", monkeypatch=monkeypatch
-        )
-        == 0
-    )
-    assert capsys.readouterr().out.count("\n") == 1
-
-
-def test_at_a_terminal_only_the_translations_follow_the_lines(
+def test_without_a_name_it_is_the_newest_run_and_a_terminal_shows_translations_only(
     results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    flags = ["--results", str(results)]
+    flags = ["--results", str(results), "--average", "last2"]
     assert translate(b"a\nb\n", *flags, monkeypatch=monkeypatch, is_terminal=True) == 0
     printed = capsys.readouterr()
     assert printed.out.count("\n") == 2
