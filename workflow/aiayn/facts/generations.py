@@ -97,29 +97,24 @@ def _score(section: Section) -> Iterator[Fact]:
     bleu = section.find("bleu")
     if bleu is None:
         return
-    error = bleu_error(section)
-    if error is not None:
-        yield bleu._replace(quantity="bleu_error", value=error)
+    yield bleu._replace(quantity="bleu_error", value=_bleu_error(section))
     yield bleu._replace(quantity="counts", value=_unit(section))
     number = section.value("num_sentences") or section.num_hypotheses
     if number:
         yield bleu._replace(quantity="num_scored", value=number)
 
 
-def bleu_error(section: Section) -> float | None:
+def _bleu_error(section: Section) -> float:
     """Return the distance of the BLEU in a log from the range that the precisions, brevity penalty
     and lengths in the same line allow. The precisions allow a range, and not a single BLEU, because
-    they are rounded in the log. Return None if the line does not state precisions and brevity
-    penalty.
+    they are rounded in the log. Return infinity if the line does not have four precisions.
     """
+    # The templates of the two lines with a BLEU have all of these fields.
     names = ("bleu", "brevity_penalty", "hypothesis_tokens", "reference_tokens", "length_ratio")
-    bleu, penalty, hypothesis, reference, ratio = map(section.real, names)
-    try:
-        precisions = [float(text) for text in str(section.value("precisions")).split("/")]
-    except ValueError:
-        return None
-    if bleu is None or penalty is None or len(precisions) != 4:
-        return None
+    bleu, penalty, hypothesis, reference, ratio = (section.real(name) or 0.0 for name in names)
+    precisions = [float(text) for text in re.findall(r"\d+\.\d+", str(section.value("precisions")))]
+    if len(precisions) != 4:
+        return math.inf
     # Precisions have one decimal, the penalty three, BLEU two. The range covers their rounding.
     lows = [max(1e-9, precision - 0.0501) for precision in precisions]
     highs = [precision + 0.0501 for precision in precisions]
@@ -129,7 +124,7 @@ def bleu_error(section: Section) -> float | None:
     # Lengths are whole numbers, so that penalty and ratio follow from them exactly.
     if hypothesis and reference:
         penalty_error = abs(min(1.0, math.exp(1 - reference / hypothesis)) - penalty)
-        ratio_error = 0.0 if ratio is None else abs(hypothesis / reference - ratio)
+        ratio_error = abs(hypothesis / reference - ratio)
         error = max(error, 100 * (max(penalty_error, ratio_error) - 0.00051))
     return round(error, 4)
 
@@ -197,7 +192,7 @@ def _order_of_time(generation: Generation, training: Training) -> Iterator[Fact]
     if section.first_time and last.last_time and len(hosts) <= 1:
         yield section.fact("decoded_after_training", section.first_time >= last.last_time)
     else:
-        yield section.fact("time_unknown", "no two clocks of one host")
+        yield section.fact("time_unknown", "unknown: no two clocks of one host")
 
 
 # Averages
