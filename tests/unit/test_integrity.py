@@ -1,5 +1,5 @@
-"""Damaged records, and records of other inputs, are refused. What `aiayn check` says of files is in
-the transcript `check`.
+"""Damaged records, and records of other inputs, are refused. What `aiayn check` says of files and
+of scores is in the transcripts `check` and `check_scores`.
 """
 
 import errno

@@ -154,13 +154,23 @@ def _require_scores(path: Path, record: ScoreRecords, *, with_scores: bool) -> N
         ScoreError: if the scores were computed from different translations, or if a new computation
             gives different scores.
     """
-    # The inputs of a score are the records of its translations and of its references, in this
-    # order.
-    decoded_path, raw_path = map(Path, record.provenance.input_sha256_by_path)
+    paths = [Path(name) for name in record.provenance.input_sha256_by_path]
+    if len(paths) != 2:
+        raise ScoreError(
+            f"{path}: made from {len(paths)} files, expected a record of translations and a record"
+            f" of references; {record.remedy}"
+        )
+    decoded_path, raw_path = paths
     decoded = read_record(decoded_path, Hypotheses)
     again = record.scores
     if with_scores:
         again = score_translations(decoded, read_record(raw_path, RawCorpus))
+    metrics = [score.metric for score in record.scores]
+    expected = [score.metric for score in again]
+    if metrics != expected:
+        raise ScoreError(
+            f"{path}: has {', '.join(metrics)}, expected {', '.join(expected)}; {record.remedy}"
+        )
     for score, computed in zip(record.scores, again, strict=True):
         is_same = score.hypotheses_sha256 == decoded.hypotheses_sha256
         if not is_same or abs(score.value - computed.value) > TOLERANCE:

@@ -70,6 +70,10 @@ class TextPair(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     num_lines: int
     sha256_by_language: dict[str, str]
 
+    def __post_init__(self) -> None:
+        if self.path_by_language.keys() != self.sha256_by_language.keys():
+            raise ValueError("expected a path and a SHA-256 for each language")
+
 
 class FetchedArchive(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An archive that `aiayn fetch` read.
@@ -260,7 +264,7 @@ class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
     num_parameters: int
     run_folder: Path
     log_path: Path
-    models: list[SavedModel]
+    models: Annotated[list[SavedModel], msgspec.Meta(min_length=1)]
     tensors_sha256: str
     training_json: str
     energy: Any = msgspec.UNSET  # of older records, unused
