@@ -8,7 +8,6 @@ fast.
 """
 
 import functools
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -183,12 +182,18 @@ def read_experiment(scale: ScaleSpec, config_folder: Path = CONFIG_FOLDER) -> Ex
     """Expand the list of trainings (sheet) of a scale, and check that the trainings fit together.
 
     Raises:
-        ConfigError: for the same reasons as in `expand`, or if two corpora have the same language
-            pair, if a training continues a training that is not in the list, or if a training
-            writes fewer checkpoints than its evaluations average.
+        ConfigError: for the same reasons as in `expand`, or if no training is left, if two corpora
+            have the same language pair, if a training continues a training that is not in the list,
+            or if a training writes fewer checkpoints than its evaluations average.
         TableError: for the same reasons as in `expand`.
     """
     experiment = expand(scale, scale.read_rows(config_folder), config_folder)
+    if not experiment.trainings:
+        raise ConfigError(
+            f"scale {scale.scale}: no training of the sheet is left with only={scale.only!r} and"
+            f" updates={scale.updates}; a system that continues another one is left out if `updates`"
+            " is set"
+        )
     corpus_by_pair = experiment.corpus_by_pair
     # Two corpora in one column of a table would be compared as if they were one.
     for row in experiment.rows:
@@ -240,9 +245,9 @@ def expand(
         corpus = corpora[row.corpus]
         _check_published(row, corpus)
         # Evaluations do not depend on the seed, so they are parsed once for each row.
-        parsed = list(_parse_evaluations(row, corpus))
+        role_by_evaluation = _parse_evaluations(row, corpus)
         for seed in row.seeds:
-            for average, role, testset in parsed:
+            for (average, testset), role in role_by_evaluation.items():
                 evaluation = Evaluation(
                     corpus=row.corpus,
                     system=row.system,
@@ -303,14 +308,15 @@ def _check_published(row: SheetRow, corpus: CorpusSpec) -> None:
         )
 
 
-def _parse_evaluations(row: SheetRow, corpus: CorpusSpec) -> Iterator[tuple[str, str, str]]:
-    """Yield the evaluations of the trainings in a row of the sheet as (average, role, test set).
-    The role is what a test set is used for, such as `dev` or `test`.
+def _parse_evaluations(row: SheetRow, corpus: CorpusSpec) -> dict[tuple[str, str], str]:
+    """Return the evaluations of the trainings in a row of the sheet: the role of each test set by
+    (average, test set). The role is what a test set is used for, such as `dev` or `test`.
 
     Raises:
-        ConfigError: if the corpus does not have the test set, or if the average or the length
-            penalty's alpha is wrong.
+        ConfigError: if the corpus does not have the test set, if the average or the length
+            penalty's alpha is wrong, or if an evaluation is given twice.
     """
+    role_by_evaluation: dict[tuple[str, str], str] = {}
     for word in row.evaluations:
         # For example `last5/test`, or `last1/dev-alpha1.4` for a search with a different length
         # penalty.
@@ -332,7 +338,12 @@ def _parse_evaluations(row: SheetRow, corpus: CorpusSpec) -> Iterator[tuple[str,
         role = name if is_role else "further"
         if mark:
             role = "alpha"
-        yield average, role, f"{testset}{mark}{alpha}"
+        evaluation = (average, f"{testset}{mark}{alpha}")
+        # `dev` and the name of the dev set are the same test set.
+        if evaluation in role_by_evaluation:
+            raise ConfigError(f"{row.location}: evaluations has {word!r} a second time; keep one")
+        role_by_evaluation[evaluation] = role
+    return role_by_evaluation
 
 
 def _check_beginnings(experiment: Experiment) -> None:

@@ -133,7 +133,7 @@ def _parse_row(values: Sequence[str], location: str) -> SheetRow:
     Raises:
         ConfigError: if a value in the line is missing or wrong.
     """
-    if len(values) != len(COLUMNS) or "" in values:
+    if len(values) != len(COLUMNS) or not all(map(str.split, values)):
         raise ConfigError(
             f"{location}: {list(values)}; expected {', '.join(COLUMNS)}, with tabs between them"
         )
@@ -188,6 +188,8 @@ def select_rows(rows: Sequence[SheetRow], only: str) -> list[SheetRow]:
         if not matching or not wanted_seeds <= seeds:
             names = [f"{row.corpus}/{row.system}" if "/" in name else row.system for row in rows]
             hint = did_you_mean(name, names, f"rows: {', '.join(dict.fromkeys(names))}")
+            if "," in name:
+                hint = "write blanks between systems, as in only='base:1,2 big'"
             if matching:
                 hint = f"its seeds: {', '.join(map(str, sorted(seeds)))}"
             raise ConfigError(f"only: {word!r}: the sheet does not list it; {hint}")
