@@ -242,6 +242,8 @@ def test_a_mirror_is_the_one_asked_for_else_the_environments(
     monkeypatch.setenv("AIAYN_MIRROR", "file:///data")
     assert named_mirror(None) == named_mirror("") == "file:///data"
     assert named_mirror("http://a") == "http://a"
+    with pytest.raises(ConfigError, match="mirror: Invalid IPv6 URL"):
+        named_mirror("http://[a")
 
 
 def test_a_plain_folder_is_a_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

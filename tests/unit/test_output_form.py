@@ -154,6 +154,11 @@ def test_plain_sentences_are_scored_however_bad_they_are(name: str, tmp_path: Pa
     assert score(tmp_path, [BAD[name](line) for line in CLEAN]) == 0
 
 
+def test_deeply_nested_lines_are_scored(tmp_path: Path) -> None:
+    num_lines = len(CLEAN) // 10
+    assert score(tmp_path, ['{"a":' * 2000 + "}"] * num_lines + CLEAN[num_lines:]) == 0
+
+
 MEASURED = Path(__file__).parents[2] / "paper_tables/measured/multi30k/decode/multi30k_en_de"
 
 

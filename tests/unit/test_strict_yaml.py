@@ -72,6 +72,9 @@ def test_an_absent_key_is_placed_at_the_nearest_enclosing_one(
         (f"name: bread\n{DOUGH}oil_grams: 1{400 * '0'}\n", "5: .*out of range"),
         ("name: bread\ndough: [1, 2\nshape: round\n", "3: not YAML"),
         ("name: b\a\n", " not YAML: unacceptable character #x0007"),
+        ("name: 0x_\n", " not YAML: invalid literal for int"),
+        ("name: 2024-13-41\n", " not YAML: month must be in 1..12"),
+        ("name: !!bool maybe\n", " not YAML: 'maybe'"),
     ],
 )  # fmt: skip
 def test_it_is_refused_with_file_and_line(tmp_path: Path, text: str, refusal: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import yaml
 
 from aiayn.errors import UsageError
+from aiayn.spec.strict_yaml import YAML_ERRORS
 from aiayn.spec.system import ScaleSpec, convert_scale, read_scale, read_scale_document
 
 
@@ -27,9 +28,9 @@ def read_changed_scale(path: Path, changes: Sequence[str]) -> ScaleSpec:
         # As snakemake reads `--config`: 1000 is a number, and true is not text.
         try:
             value = yaml.safe_load(text)
-        except yaml.YAMLError as error:
+        except YAML_ERRORS as error:
             raise UsageError(
-                f"--config {change}: {text!r} is not a YAML value ({error}); quote it"
+                f"--config {change}: {text!r} is not a YAML value; quote it"
             ) from error
         if not equals or not key:
             raise UsageError(

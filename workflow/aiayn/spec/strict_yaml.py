@@ -26,6 +26,8 @@ _STRING_TAG = "tag:yaml.org,2002:str"
 _NUMBER_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 # CSafeLoader is SafeLoader over libyaml, ten times as fast. PyYAML may be built without it.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+# PyYAML does not catch Python's own errors about values such as 0x_ and 2024-13-41.
+YAML_ERRORS = (yaml.YAMLError, ValueError, LookupError)
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -85,7 +87,7 @@ def read_document(path: Path) -> Document:
         root = loader.get_single_node()
         _record_locations(root, "", path, location_by_path)
         values = None if root is None else loader.construct_document(root)
-    except yaml.YAMLError as error:  # a character that YAML forbids has no mark
+    except YAML_ERRORS as error:  # a wrong value or a character that YAML forbids has no mark
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", "") or " ".join(str(error).split())

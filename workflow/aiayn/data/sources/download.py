@@ -100,8 +100,11 @@ def named_mirror(mirror: str | None) -> str | None:
     if mirror:
         require_no_password(mirror, "mirror")
     mirror = mirror or os.environ.get(MIRROR_VARIABLE) or None
-    if mirror is None or urllib.parse.urlsplit(mirror).scheme in ("file", "http", "https"):
-        return mirror and _without_credentials(mirror)
+    try:
+        if mirror is None or urllib.parse.urlsplit(mirror).scheme in ("file", "http", "https"):
+            return mirror and _without_credentials(mirror)
+    except ValueError as error:  # the message does not repeat the URL, which may have a password
+        raise ConfigError(f"mirror: {error}; correct its address") from error
     # A plain folder is also accepted, such as a copy on a shared disk.
     folder = Path(mirror).expanduser()
     if not folder.is_dir():

@@ -82,7 +82,7 @@ class Form(msgspec.Struct, frozen=True):
             names = {"line": line.strip(), self.imports: importlib.import_module(self.imports)}
             try:
                 line = str(eval(self.python, names))  # the expression is the table's
-            except (ValueError, SyntaxError, LookupError, TypeError):
+            except (ValueError, SyntaxError, LookupError, TypeError, RecursionError):
                 return line
         return line
 
