@@ -40,9 +40,7 @@ class _Stream:
             sys.stderr.flush()
 
 
-def progress_bar(
-    label: str, total: int | None, unit: str, *, initial: int = 0, is_scaled: bool = True
-) -> "tqdm[Any]":
+def progress_bar(label: str, total: int | None, unit: str, *, initial: int = 0) -> "tqdm[Any]":
     """Return tqdm's progress bar for `total` units. `total` is None if the number of units is
     unknown.
 
@@ -57,7 +55,7 @@ def progress_bar(
         total=total,
         initial=initial,
         unit=unit,
-        unit_scale=is_scaled,
+        unit_scale=True,
         file=_Stream(),
         # Without Unicode blocks, because nobody knows in which encoding a log is read.
         ascii=True,
