@@ -18,6 +18,7 @@ import subprocess
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -56,17 +57,14 @@ READER_BY_FILE = {  # of files that `aiayn.printed` does not read
 
 
 def read_printed(path: Path) -> None:
-    """Read a file of published numbers by its own reader, which remembers nothing of an earlier
-    edit.
-    """
-    for reader in vars(printed).values():
-        getattr(reader, "cache_clear", lambda: None)()
-    if path.stem.startswith("table"):
-        printed.read_table(int(path.stem.removeprefix("table")), path.parent)
-    elif module := READER_BY_FILE.get(path.stem):
+    """Read a file of published numbers by its own reader, without the reader's cache."""
+    if module := READER_BY_FILE.get(path.stem):
         pkgutil.resolve_name(f"{module}:read_{path.stem}")(path.parent)
-    else:
-        getattr(printed, f"read_{path.stem}")(path.parent)
+        return
+    name, *number = re.findall(r"[a-z]+|\d", path.stem)  # `table1` is read by read_table(1)
+    reader = getattr(printed, f"read_{name}")
+    with mock.patch.object(printed, "PUBLISHED_FOLDER", path.parent):
+        getattr(reader, "__wrapped__", reader)(*number)
 
 
 def read_config(name: str, edit: str = "", other: str = "") -> str:

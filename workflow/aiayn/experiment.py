@@ -191,8 +191,8 @@ def read_experiment(scale: ScaleSpec, config_folder: Path = CONFIG_FOLDER) -> Ex
     if not experiment.trainings:
         raise ConfigError(
             f"scale {scale.scale}: no training of the sheet is left with only={scale.only!r} and"
-            f" updates={scale.updates}; a system that continues another one is left out if `updates`"
-            " is set"
+            f" updates={scale.updates}; a system that continues another one is left out if"
+            " `updates` is set"
         )
     corpus_by_pair = experiment.corpus_by_pair
     # Two corpora in one column of a table would be compared as if they were one.

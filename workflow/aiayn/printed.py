@@ -246,34 +246,34 @@ def _rows(path: Path, row_type: type[_AnyRow]) -> list[_AnyRow]:
 
 
 @functools.cache
-def read_columns(folder: Path = PUBLISHED_FOLDER) -> dict[int, list[PublishedColumn]]:
+def read_columns() -> dict[int, list[PublishedColumn]]:
     """Return the columns of each table in the paper, in the order of the paper."""
     columns_by_table: dict[int, list[PublishedColumn]] = {}
-    for column in _rows(folder / "columns.csv", PublishedColumn):
+    for column in _rows(PUBLISHED_FOLDER / "columns.csv", PublishedColumn):
         columns_by_table.setdefault(column.table, []).append(column)
     return columns_by_table
 
 
 @functools.cache  # called for each row. The files do not change during a command
-def read_table(number: int, folder: Path = PUBLISHED_FOLDER) -> list[PublishedCell]:
+def read_table(number: int) -> list[PublishedCell]:
     """Return every cell of the paper's Table `number` (1 to 3), in the order of the paper."""
-    return _rows(folder / f"table{number}.csv", PublishedCell)
+    return _rows(PUBLISHED_FOLDER / f"table{number}.csv", PublishedCell)
 
 
 @functools.cache
-def read_cells(folder: Path = PUBLISHED_FOLDER) -> list[CellJoin]:
+def read_cells() -> list[CellJoin]:
     """Return all connections of a cell in the paper with our evaluation, in the paper's order."""
-    return _rows(folder / "cells.csv", CellJoin)
+    return _rows(PUBLISHED_FOLDER / "cells.csv", CellJoin)
 
 
-def read_replications(folder: Path = PUBLISHED_FOLDER) -> list[PublishedReplication]:
+def read_replications() -> list[PublishedReplication]:
     """Return the numbers that others published for smaller models or corpora."""
-    return _rows(folder / "replications.csv", PublishedReplication)
+    return _rows(PUBLISHED_FOLDER / "replications.csv", PublishedReplication)
 
 
-def read_sentences(folder: Path = PUBLISHED_FOLDER) -> list[PublishedSentence]:
+def read_sentences() -> list[PublishedSentence]:
     """Return the sentences that others translated, in the order of sentences.csv."""
-    return _rows(folder / "sentences.csv", PublishedSentence)
+    return _rows(PUBLISHED_FOLDER / "sentences.csv", PublishedSentence)
 
 
 def find_printed(join: CellJoin, cells: Iterable[PublishedCell]) -> PublishedCell:
