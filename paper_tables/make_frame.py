@@ -33,7 +33,6 @@ from aiayn.scoring.scores import (
     ENTROPY_METRIC,
     WORD_BITS_METRIC,
     brevity_metric,
-    training_key,
     values_by_number,
 )
 from aiayn.scoring.verdict import (
@@ -184,7 +183,7 @@ def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
     trainings = {(run.corpus, run.system, run.seed) for run in runs}
     keys: dict[CellKey, None] = {}
     for evaluation in experiment.evaluations:
-        if training_key(evaluation) in trainings:
+        if evaluation.training in trainings:
             keys[evaluation.key] = None
     numbers: Numbers = {}
     for key in keys:

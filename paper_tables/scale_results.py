@@ -49,7 +49,6 @@ from aiayn.runs.training_state import recorded_status, unrecorded_statuses
 from aiayn.scoring.scores import (
     collect_scores,
     read_trainings,
-    training_key,
 )
 from aiayn.spec.hardware import HardwareSpec, read_hardware
 from aiayn.spec.sheet import (
@@ -199,7 +198,7 @@ def _gather(
         # are checked.
         if faults is None:
             return True
-        folder = folder_by_key[training_key(evaluation)]
+        folder = folder_by_key[evaluation.training]
         fault = text_fault(evaluation_record(folder, scale, "decode", evaluation), scores)
         if fault is not None:
             faults[evaluation] = fault

@@ -65,7 +65,7 @@ from aiayn.records import (
 from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME, Event, Started, read_events
 from aiayn.runs.finished import FinishedRun
 from aiayn.runs.run_folder import RunFolder
-from aiayn.scoring.scores import read_trainings, training_key
+from aiayn.scoring.scores import read_trainings
 from aiayn.spec.sheet import TrainingKey
 from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER, ScaleSpec
 from aiayn.wings import present_stages
@@ -317,7 +317,7 @@ class _Packer:
             self._pack_run(earlier_runs_folder if is_kept else self.runs_folder, train.run)
             self._copy(train_record(Path(), self.scale, *key), TrainRecord, self._folder_of(key))
         for evaluation in self.results.experiment.evaluations:
-            if training_key(evaluation) in self.results.train_by_key:
+            if evaluation.training in self.results.train_by_key:
                 self._pack_evaluation(evaluation)
 
     def pack_models(self, notices_folder: Path, model: FinishedRun | None) -> None:
@@ -410,7 +410,7 @@ class _Packer:
         )
 
     def _pack_evaluation(self, evaluation: Evaluation) -> None:
-        key = training_key(evaluation)
+        key = evaluation.training
         folder = self._folder_of(key)
         run = self.results.train_by_key[key].run
         average = average_record(Path(), self.scale, *key, evaluation.average)

@@ -11,7 +11,6 @@ from aiayn.scoring.scores import (
     collect_scores,
     read_trainings,
     tidy_frame,
-    training_key,
     values_by_number,
 )
 from aiayn.spec.sheet import TrainingKey
@@ -39,9 +38,9 @@ def site(tmp_path: Path) -> Site:
 
 
 def collect(site: Site, *, so_far: bool) -> list[tuple[object, ...]]:
-    trains = read_trainings([training_key(DEV)], site.results_folder, "demo", Path("runs"))
+    trains = read_trainings([DEV.training], site.results_folder, "demo", Path("runs"))
     frame = collect_scores(
-        [DEV], trains, {training_key(DEV): site.results_folder}, "demo", so_far=so_far
+        [DEV], trains, {DEV.training: site.results_folder}, "demo", so_far=so_far
     )
     assert tuple(frame.columns) == SCORE_COLUMNS
     return list(frame.itertuples(index=False, name=None))

@@ -63,17 +63,27 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A scale (a size of the experiment) with all of its trainings and evaluations, and the corpora
     and systems of these trainings.
 
-    The systems include the values that the scale overrides. `baselines` lists pairs of a corpus and
-    a test set on which translations made without training are scored.
+    The systems include the values that the scale overrides.
     """
 
     scale: ScaleSpec
     rows: list[SheetRow]
     corpora: dict[str, CorpusSpec]
     system_by_name: dict[str, SystemSpec]
-    trainings: list[TrainingKey]
     evaluations: list[Evaluation]
-    baselines: list[tuple[str, str]]
+
+    @functools.cached_property
+    def trainings(self) -> list[TrainingKey]:
+        """The trainings in the rows, in the order of the rows."""
+        return list_trainings(self.rows)
+
+    @property
+    def baselines(self) -> list[tuple[str, str]]:
+        """Pairs of a corpus and a test set on which translations made without training are scored.
+        Replications have no baselines.
+        """
+        names = self.corpus_by_pair.values() if self.scale.has_baselines else ()
+        return [(name, self.corpora[name].testset_of(BASELINE_ROLE)) for name in names]
 
     def num_models(self, corpus: str, system: str) -> int:
         """Return how many model checkpoints the trainings of a system on a corpus keep. A training
@@ -84,8 +94,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def evaluations_of_training(self, corpus: str, system: str, seed: int) -> list[Evaluation]:
         """Return the evaluations of the training with this corpus, system and seed."""
-        key = (corpus, system, seed)
-        return [e for e in self.evaluations if (e.corpus, e.system, e.seed) == key]
+        return [e for e in self.evaluations if e.training == (corpus, system, seed)]
 
     def require_kept(self, results_folder: Path) -> None:
         """Require that the finished trainings have kept all checkpoints that the evaluations
@@ -258,21 +267,13 @@ def expand(
                     language_pair=corpus.language_pair,
                 )
                 evaluations.append(evaluation)
-    experiment = Experiment(
+    return Experiment(
         scale=scale,
         rows=rows,
         corpora=corpora,
         system_by_name=system_by_name,
-        trainings=list_trainings(rows),
         evaluations=evaluations,
-        baselines=[],
     )
-    if not scale.has_baselines:
-        return experiment
-    # Baselines are added last, because `corpus_by_pair` needs the other fields.
-    names = experiment.corpus_by_pair.values()  # replications have no baselines
-    baselines = [(name, corpora[name].testset_of(BASELINE_ROLE)) for name in names]
-    return msgspec.structs.replace(experiment, baselines=baselines)
 
 
 def published_runs() -> dict[tuple[str, str], RepeatedRow]:

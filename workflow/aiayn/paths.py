@@ -13,6 +13,7 @@ import msgspec
 
 from aiayn.errors import UsageError
 from aiayn.packed import glob, is_dir, is_file
+from aiayn.spec.sheet import TrainingKey
 from aiayn.spec.system import IS_CHECKOUT, PACKED_WORKFLOW, SCALES, TABLES_FOLDER
 
 logger = logging.getLogger(__name__)
@@ -121,6 +122,11 @@ class Evaluation(CellKey, frozen=True, kw_only=True, order=True):
     """An evaluation of one training: a `CellKey` and a seed. A training has several evaluations."""
 
     seed: int
+
+    @property
+    def training(self) -> TrainingKey:
+        """The key (corpus, system, seed) of the training that this evaluation belongs to."""
+        return TrainingKey(self.corpus, self.system, self.seed)
 
 
 def split_alpha(testset: str) -> tuple[str, float | None]:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 
 from aiayn.printed import REFERENCE_SYSTEM
 from aiayn.scoring.scores import BITS_METRIC
-from aiayn.scoring.start import UNIFORM_BITS, UNIFORM_ENTROPY
 from aiayn.scoring.verdict import ALPHA, MARGIN_BLEU, PooledSd
 from analysis.conclusions.answers import MARGIN_OF_ABSENCE, Answered, ContrastAnswer
 from analysis.conclusions.contrasts import (
@@ -21,6 +20,8 @@ from analysis.conclusions.contrasts import (
     SHARES,
     SLOPE_FROM,
     STARTED_BITS,
+    UNIFORM_BITS,
+    UNIFORM_ENTROPY,
     Call,
     Contrast,
     reach_of,

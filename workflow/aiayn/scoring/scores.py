@@ -64,11 +64,6 @@ _AnyRecord = TypeVar("_AnyRecord", bound=Record)
 _Line = tuple[str | int | float, ...]
 
 
-def training_key(evaluation: Evaluation) -> TrainingKey:
-    """Return the key (corpus, system, seed) of the training that an evaluation belongs to."""
-    return TrainingKey(evaluation.corpus, evaluation.system, evaluation.seed)
-
-
 def read_trainings(
     keys: Iterable[TrainingKey], results_folder: Path, scale: str, runs_folder: Path
 ) -> dict[TrainingKey, TrainRecord]:
@@ -119,11 +114,11 @@ def collect_scores(
     """
     lines: list[_Line] = []
     for evaluation in evaluations:
-        train = train_by_key.get(training_key(evaluation))
+        train = train_by_key.get(evaluation.training)
         # With `so_far` the workflow may still be running, so a training without a record is normal.
         if train is None and so_far:
             continue
-        results_folder = folder_by_key[training_key(evaluation)]
+        results_folder = folder_by_key[evaluation.training]
         score_path = evaluation_record(results_folder, scale, "score", evaluation)
         # A stale score, of an earlier training of this system, is not a score of the new model.
         scores = read_of_run(score_path, ScoreRecords, train, so_far=so_far)
@@ -219,7 +214,7 @@ def _lines(
 
     def add(metric: str, value: float | None, signature: str, sha256: str) -> None:
         if value is not None:
-            key = (*training_key(evaluation), evaluation.average, evaluation.testset)
+            key = (*evaluation.training, evaluation.average, evaluation.testset)
             lines.append((*key, metric, value, signature, sha256, record.run, commit))
 
     if isinstance(record, PerplexityRecord):
