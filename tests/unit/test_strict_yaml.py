@@ -89,6 +89,7 @@ def test_it_is_refused_with_file_and_line(tmp_path: Path, text: str, refusal: st
         ("zzz.yaml", r"zzz\.yaml: no such file; .* holds: no YAML file$"),
         ("none/zzz.yaml", r"zzz\.yaml: no such file; the folder .*/none does not exist$"),
         ("", "cannot be read as UTF-8 text"),
+        ("a\0b", "cannot be read as UTF-8 text"),
     ],
 )
 def test_what_is_no_file_is_refused(tmp_path: Path, name: str, refusal: str) -> None:

@@ -189,7 +189,7 @@ def read_references(args: TextFlags, output: SystemOutput | None) -> tuple[list[
     raise UsageError("give --testset NAME of a public test set, or --references FILE; see --help")
 
 
-def print_scores(scores: list[ScoreRecord], *, as_json: bool = False) -> None:
+def print_scores(scores: list[ScoreRecord], *, as_json: bool) -> None:
     """Print the scores as JSON, or each score and its signature on one line."""
     if as_json:
         objects = [

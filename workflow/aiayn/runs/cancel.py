@@ -23,9 +23,7 @@ SECONDS_TO_FREE_A_LOCK = 5.0  # a shared file system may take so long after its 
 DEFAULT_TIMEOUT_SECONDS = 180.0  # a queue may wait 30 s after TERM, then kills
 
 
-def cancel_run(
-    run_folder: Path, queues: Queues, *, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
-) -> str:
+def cancel_run(run_folder: Path, queues: Queues, *, timeout_seconds: float) -> str:
     """End a run, wait until its processes have ended, and return a sentence on the saved update and
     on how to resume the run.
 

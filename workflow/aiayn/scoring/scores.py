@@ -23,7 +23,6 @@ from aiayn.paths import Evaluation, evaluation_record, split_alpha, train_record
 from aiayn.printed import PERPLEXITY_METRIC
 from aiayn.records import (
     PerplexityRecord,
-    Record,
     ScoreRecords,
     TrainRecord,
     read_record,
@@ -60,7 +59,7 @@ SUMMARY_COLUMNS = (
 # From a `PerplexityRecord`.
 BITS_METRIC, WORD_BITS_METRIC = "bits_per_subword", "bits_per_word"
 ENTROPY_METRIC, BITS_LOST_METRIC = "lowest_cross_attention_entropy", "bits_lost_uniform"
-_AnyRecord = TypeVar("_AnyRecord", bound=Record)
+_AnyRecord = TypeVar("_AnyRecord", ScoreRecords, PerplexityRecord)
 _Line = tuple[str | int | float, ...]
 
 
@@ -121,12 +120,12 @@ def collect_scores(
         results_folder = folder_by_key[evaluation.training]
         score_path = evaluation_record(results_folder, scale, "score", evaluation)
         # A stale score, of an earlier training of this system, is not a score of the new model.
-        scores = read_of_run(score_path, ScoreRecords, train, so_far=so_far)
+        scores = _read_of_run(score_path, ScoreRecords, train, so_far=so_far)
         if scores is not None and is_trusted(evaluation, scores):
             lines += _lines(evaluation, scores, score_path)
         if evaluation.has_perplexity:
             path = evaluation_record(results_folder, scale, "perplexity", evaluation)
-            perplexity = read_of_run(path, PerplexityRecord, train, so_far=so_far)
+            perplexity = _read_of_run(path, PerplexityRecord, train, so_far=so_far)
             if perplexity is not None:
                 lines += _lines(evaluation, perplexity, path)
     return tidy_frame(lines)
@@ -168,7 +167,7 @@ def values_by_number(
     return numbers
 
 
-def read_of_run(
+def _read_of_run(
     path: Path, record_type: type[_AnyRecord], train: TrainRecord | None, *, so_far: bool
 ) -> _AnyRecord | None:
     """Read a record of scores or perplexity, which must have been written by the same run as the
@@ -184,15 +183,16 @@ def read_of_run(
     if so_far and (train is None or not exists(path)):
         return None
     record = read_record(path, record_type)
-    run = getattr(record, "run", "")
-    if train is not None and run == train.run:
+    if train is not None and record.run == train.run:
         return record
     if so_far:
         return None
     # Without `so_far` each record must exist and fit: the tables are complete, or there is an
     # error.
     expected = "no training record" if train is None else f"run {train.run!r}, as its training"
-    raise RecordError(f"{path}: record of run {run!r}, expected {expected}; rerun `snakemake`")
+    raise RecordError(
+        f"{path}: record of run {record.run!r}, expected {expected}; rerun `snakemake`"
+    )
 
 
 def _lines(
