@@ -100,9 +100,8 @@ def test_of_two_runs_of_a_training_the_newer_one_counts_unless_the_older_is_aliv
     assert status.reason == "job 22 on n1"
 
 
-def test_neither_an_archive_nor_a_run_of_seed_10_is_taken_for_seed_1(runs: Path) -> None:
+def test_a_run_of_seed_10_is_not_taken_for_seed_1(runs: Path) -> None:
     make_run(runs, "demo_en_de-base-seed10-aaaaaaaa", events=[started(1, 0)])
-    (runs / "demo_en_de-base-seed1-aaaaaaaa.tar").touch()
     key = TrainingKey("demo_en_de", "base", 1)
     training = read_system("base", "demo").training
     assert unrecorded_statuses({key: training}, runs, QUEUES)[key].state == "missing"

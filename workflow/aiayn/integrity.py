@@ -62,11 +62,14 @@ def check_folder(folder: Path, counts: Counter[str], *, with_scores: bool = Fals
     with progress_bar("check", len(paths), " files of JSON") as bar:
         for path in paths:
             bar.update()
+            is_packed = any(map(path.is_relative_to, packs))
             try:
                 record = _read(path, counts)
+                if record is None:
+                    continue
                 if isinstance(record, ScoreRecords) and record.provenance.input_sha256_by_path:
                     _require_scores(path, record, with_scores=with_scores)
-                if isinstance(record, Record) and not any(map(path.is_relative_to, packs)):
+                if not is_packed:
                     yield from _changed_inputs(path, record, root, done)
             except AiaynError as error:
                 yield str(error)
@@ -74,15 +77,13 @@ def check_folder(folder: Path, counts: Counter[str], *, with_scores: bool = Fals
             except OSError as error:  # for example, a broken link
                 yield f"{path}: cannot be read ({error.strerror}); restore it from a copy"
                 continue
-            if record is None:
-                continue
             for file, sha256 in recorded_files(record).items():
                 if file in done or not file.is_relative_to(root):
                     continue
                 done.add(file)
                 # Each file is read once, although several records may state its digest.
                 problem = _problem(file, sha256)
-                if problem == NO_FILE and any(path.is_relative_to(pack) for pack in packs):
+                if problem == NO_FILE and is_packed:
                     counts["files left out of the pack"] += 1
                     continue
                 counts["files"] += 1
