@@ -15,6 +15,7 @@ import pkgutil
 import re
 import shlex
 import subprocess
+import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -119,8 +120,10 @@ def run_command(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
         return 0
     if program != "aiayn":
         return subprocess.run(["sh", "-c", command], check=False).returncode
+    arguments = shlex.split(rest)
+    monkeypatch.setattr(sys, "argv", ["aiayn", *arguments])  # for the command in records
     try:
-        return main(shlex.split(rest))
+        return main(arguments)
     except SystemExit as exit:  # of argparse
         return int(exit.code or 0)
     finally:

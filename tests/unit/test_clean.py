@@ -176,5 +176,5 @@ def test_a_raw_file_that_has_changed_since_fetch_is_refused(
 ) -> None:
     raw = raw_of_pairs(tmp_path, [("a", "b")])
     (tmp_path / name).write_bytes(b"changed\n")
-    with pytest.raises(CorpusError, match=rf"{name}: sha256 .*, its record says .*; rerun"):
+    with pytest.raises(CorpusError, match=rf"{name}: sha256 .*, its record says .*; restore it"):
         clean_corpus(SPEC, raw, record_path=record_path)

@@ -149,7 +149,6 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """
         path = results_folder / self.scale.scale / SHEET_NAME
         earlier = read_sheet(path) if path.exists() else []
-        path.parent.mkdir(parents=True, exist_ok=True)
         # Snakemake may be called with other selections later. The rows of all of them are kept.
         with replace_on_success(path) as partial_path:
             partial_path.write_text(sheet_text(join_sheets(self.rows, earlier)), encoding="utf-8")

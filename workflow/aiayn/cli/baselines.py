@@ -9,10 +9,10 @@ refused.
 from pathlib import Path
 
 from aiayn.cli.flags import RECORD, TESTSET, flag
-from aiayn.data.text.lines import read_lines, unchanged_paths
+from aiayn.data.text.lines import read_lines
 from aiayn.errors import CorpusError
 from aiayn.provenance import gather_provenance
-from aiayn.records import BaselineRecords, RawCorpus, read_record, write_record
+from aiayn.records import BaselineRecords, RawCorpus, read_record, require_files, write_record
 from aiayn.scoring.score import default_metrics, score_hypotheses
 from aiayn.spec.system import CONFIG_FOLDER, ShippedSource, read_corpus
 
@@ -46,7 +46,8 @@ def run(args: Flags) -> None:
 
     def sides(split: str) -> list[list[str]]:
         # Raises if a file was edited since fetch: the numbers would not be those of the corpus.
-        paths = unchanged_paths(raw.pair_by_split[split])
+        paths = raw.pair_by_split[split].path_by_language
+        require_files(raw, paths.values())
         return [list(read_lines(paths[language])) for language in corpus.languages]
 
     sources, references = sides(args.testset)

@@ -39,7 +39,6 @@ from aiayn.data.text.index import INDEX_HEADER, INDEX_MAGIC, LENGTH_DTYPE
 from aiayn.data.text.lines import (
     read_lines,
     text_provenance,
-    unchanged_paths,
     write_lines,
 )
 from aiayn.errors import CorpusError
@@ -102,8 +101,9 @@ def binarize_corpus(
             sides_by_split[split] = sides
             work = EncodingWork(dict(encoder_by_language))
             title = f"binarize {split} of {spec.name}"
+            require_files(text, pair.path_by_language.values())
             for chunk in map_chunks(
-                work, unchanged_paths(pair), num_processes=num_processes, what=title
+                work, pair.path_by_language, num_processes=num_processes, what=title
             ):
                 for language, side in chunk.items():
                     sides[language].append(side)

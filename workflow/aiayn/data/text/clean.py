@@ -24,13 +24,12 @@ from aiayn.data.text.lines import (
     read_lines,
     text_pair,
     text_provenance,
-    unchanged_paths,
     write_lines,
 )
 from aiayn.data.text.tokenize_moses import tokenize_line
 from aiayn.errors import ConfigError, CorpusError
 from aiayn.provenance import replace_outputs_on_success
-from aiayn.records import ParallelText, RawCorpus
+from aiayn.records import ParallelText, RawCorpus, require_files
 from aiayn.spec.corpus import CleanSpec
 from aiayn.spec.system import CorpusSpec
 
@@ -61,7 +60,8 @@ def clean_corpus(
     with replace_outputs_on_success(record_path) as folder:
         pair_by_split = {}
         for split, pair in raw.pair_by_split.items():
-            path_by_language = unchanged_paths(pair)
+            path_by_language = pair.path_by_language
+            require_files(raw, path_by_language.values())
             new_paths = {language: folder / f"{split}.{language}" for language in path_by_language}
             if split == "train":
                 # `partial` rather than a lambda, because the function is pickled for each process.

@@ -14,7 +14,7 @@ from typing import BinaryIO
 import msgspec
 
 from aiayn.errors import CorpusError, FetchError, did_you_mean
-from aiayn.packed import UNPACK_ERRORS, file_problem, open_unpacked
+from aiayn.packed import UNPACK_ERRORS, open_unpacked
 from aiayn.provenance import Provenance, file_sha256, gather_provenance
 from aiayn.records import TextPair
 from aiayn.spec.system import CONFIG_FOLDER, ShippedSource
@@ -183,24 +183,11 @@ def text_pair(path_by_language: Mapping[str, Path], final_folder: Path | None = 
     )
 
 
-def unchanged_paths(pair: TextPair) -> dict[str, Path]:
-    """Compare the digest of each language's text file with its record, and return the paths of the
-    files.
-
-    Raises:
-        CorpusError: if a text file is missing, or has changed since its record was written.
-    """
-    for language, path in pair.path_by_language.items():
-        if problem := file_problem(path, pair.sha256_by_language[language]):
-            raise CorpusError(f"{path}: {problem}; rerun the stage that writes it")
-    return pair.path_by_language
-
-
 def text_provenance(pairs: Iterable[TextPair], further_paths: Sequence[Path] = ()) -> Provenance:
     """Return a description of this process (code, machine) and its input files.
 
     The digests of the text files come from their records. The files are not hashed again, because
-    `unchanged_paths` has already compared them with their records.
+    `require_files` has already compared them with their records.
     """
     provenance = gather_provenance(further_paths)
     # `gather_provenance` hashes only the further paths, such as subword models.

@@ -36,7 +36,6 @@ from aiayn.data.text.lines import (
     blocks_of,
     read_lines,
     text_provenance,
-    unchanged_paths,
     write_lines,
 )
 from aiayn.errors import ConfigError, CorpusError
@@ -197,7 +196,9 @@ def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -
             f"corpus {spec.name}: its text comes in pieces, segmented by others; run `aiayn"
             " binarize`"
         )
-    path_by_language = unchanged_paths(pair := text.pair_by_split["train"])
+    pair = text.pair_by_split["train"]
+    path_by_language = pair.path_by_language
+    require_files(text, path_by_language.values())
     name_by_language = {
         language: JOINT_NAME if subword.joint else language for language in path_by_language
     }
