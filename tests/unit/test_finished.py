@@ -81,18 +81,6 @@ def test_any_unique_beginning_of_the_name_means_the_longest_average_of_its_run_u
     assert (checkpoint.run, checkpoint.average) == (run, expected)
 
 
-def test_a_beginning_that_ends_in_seed_1_never_means_seed_10_or_11(results: Path) -> None:
-    for seed in (10, 11):
-        write_run(results, "base", seed, f"aaaa00{seed}", "last1")
-    assert (
-        find_finished(results, "demo_en_de-base-seed1", None).checkpoint.run
-        == "demo_en_de-base-seed1-aaaa0001"
-    )
-    train_record(results, "demo", "demo_en_de", "base", 1).unlink()
-    with pytest.raises(RecordError, match="demo_en_de-base-seed1 is no finished run"):
-        find_finished(results, "demo_en_de-base-seed1", None)
-
-
 def test_a_whole_name_wins_over_longer_ones(results: Path) -> None:
     path = train_record(results, "demo", "demo_en_de", "base", 1)
     train = read_record(path, TrainRecord)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from aiayn.errors import ConfigError
-from aiayn.spec.strict_yaml import Document, convert, overlay, read_document
+from aiayn.spec.strict_yaml import convert, overlay, read_document
 
 
 class Dough(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,21 +36,6 @@ def written(folder: Path, text: str, name: str = "bread.yaml") -> Path:
     path = folder / name
     path.write_text(text, encoding="utf-8", newline="\n")
     return path
-
-
-def test_each_key_has_its_line(tmp_path: Path) -> None:
-    document = read_document(written(tmp_path, f"name: bread\n{DOUGH}rests:\n  - 30\n  - 60\n"))
-    lines = {
-        path: location.rpartition(":")[2] for path, location in document.location_by_path.items()
-    }
-    assert lines == {
-        "": "1",
-        "name": "1",
-        "dough": "2",
-        "dough.flour_grams": "3",
-        "dough.yeast_fraction": "4",
-        "rests": "5",
-    }
 
 
 @pytest.mark.parametrize(
@@ -96,12 +81,6 @@ def test_what_is_no_file_is_refused(tmp_path: Path, name: str, refusal: str) -> 
     written(tmp_path, "repos: []\n", ".hooks.yaml")  # no neighbour of a config
     with pytest.raises(ConfigError, match=refusal):
         read_document(tmp_path / name)
-
-
-def test_a_value_of_no_file_has_no_line_to_correct() -> None:
-    with pytest.raises(ConfigError) as caught:
-        convert(Document(Path("the command line"), {"name": 7}, {}), Recipe)
-    assert str(caught.value).startswith("the command line: name: 7: ")
 
 
 def test_an_overlay_replaces_values_keeps_the_rest_and_knows_from_which_file_each_key_came(
