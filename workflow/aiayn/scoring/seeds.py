@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from scipy.special import stdtrit  # type: ignore[import-untyped, unused-ignore]
 
-from aiayn.errors import ScoreError
-
 CONFIDENCE = 0.95
 # With two seeds, the interval would be 9 standard deviations to either side.
 MIN_SEEDS_OF_INTERVAL = 3
@@ -36,13 +34,9 @@ def t_half_width(values: Sequence[float]) -> float:
 
 
 def summarise_seeds(values: Sequence[float]) -> SeedSummary:
-    """Return the mean, standard deviation and t-interval of a number over its seeds.
-
-    Raises:
-        ScoreError: if the list `values` is empty.
+    """Return the mean, standard deviation and t-interval of a number over its seeds, of which there
+    is at least one.
     """
-    if not values:
-        raise ScoreError("no seed has a value: nothing to summarise; run `snakemake`")
     half_width = t_half_width(values) if len(values) >= MIN_SEEDS_OF_INTERVAL else None
     return SeedSummary(
         num_seeds=len(values),
@@ -60,15 +54,7 @@ def paired_differences(
 
     With the same seed, both systems see the training data in the same order, so the effect of this
     order cancels in the difference.
-
-    Raises:
-        ScoreError: if the two systems have no seed in common.
     """
     # A seed that only one side has cannot be paired.
     common = sorted(value_by_seed.keys() & reference_by_seed.keys())
-    if not common:
-        seeds = f"seeds {sorted(value_by_seed)} and {sorted(reference_by_seed)}"
-        raise ScoreError(
-            f"{seeds}: no common seed, expected at least 1; train both with the same seeds"
-        )
     return [value_by_seed[seed] - reference_by_seed[seed] for seed in common]
