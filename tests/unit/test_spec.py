@@ -61,7 +61,6 @@ def training_of(config_folder: Path, old: str = "", new: str = "") -> spec.Train
 
 def test_a_comment_or_another_spelling_of_a_number_changes_no_digest(config_folder: Path) -> None:
     digest = spec.spec_digest(training_of(config_folder))
-    assert len(digest) == 16
     assert (
         spec.spec_digest(training_of(config_folder, "d_k: 16  ", "d_k: 16  # a remark")) == digest
     )
@@ -97,7 +96,6 @@ def test_the_name_of_a_run_changes_with_what_decides_its_tensors(config_folder: 
     other_training = msgspec.structs.replace(training, p_drop=0.2)
     assert name().startswith("demo_en_de-base-seed1-")
     assert len(name().rpartition("-")[2]) == 8
-    assert name() == name()
     assert len({name(), name(other_training), name(seed=2), name(data="bb"), name(version=2)}) == 5
 
 
