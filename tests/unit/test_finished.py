@@ -6,7 +6,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from aiayn.errors import RecordError
 from aiayn.paths import (
     SHIPPED_FOLDER,
     average_record,
