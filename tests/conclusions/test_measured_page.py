@@ -430,10 +430,13 @@ def test_recurrence_and_convolution_have_the_numbers_of_their_pack() -> None:
         ratios = [own / its for own, its in zip(seconds[system], seconds["base"], strict=True)]
         found.append(f"{statistics.median(ratios):.2f}")
     kit_table = (Path(__file__).parents[1] / "gpu/results/h200.md").read_text(encoding="utf-8")
-    on_gpu = {}
+    # Two runs of the kit: the page has the smallest and the largest ratio.
+    on_gpu: dict[str, list[float]] = {}
     for system, value in re.findall(r"update of (\w+), fp32, .* \| ([\d.]+) s", kit_table):
-        on_gpu[system] = float(value)
-    found += [f"{on_gpu[system] / on_gpu['base']:.2f}" for system in ("lstm", "fconv")]
+        on_gpu.setdefault(system, []).append(float(value))
+    for system in ("lstm", "fconv"):
+        ratios = [own / its for own, its in zip(on_gpu[system], on_gpu["base"], strict=True)]
+        found += [f"{ratio:.2f}" for ratio in sorted(ratios)]
     assert printed == found
     assert [row["answer"] for row in (lstm, fconv)] == ["higher", "higher"]
     reached = [int(row["updates"].removeprefix("reached by ")[0]) for row in (lstm, fconv)]

@@ -269,7 +269,7 @@ def test_one_gpu_starts_the_kernels_of_all_batches_of_an_update(tmp_path: Path) 
 
 def test_updates_that_wait_for_the_host_are_planned_as_measured(tmp_path: Path) -> None:
     """Batches of 1,000 tokens: on an H200 products and memory traffic are shorter than launches,
-    and real updates took 7.1 to 12.7 times as long as the formula.
+    and real updates took 5.7 to 14.8 times as long as the formula.
     """
     small = read_scale(CONFIG_FOLDER / "multi30k.yaml")
     plan = plan_of(small, tmp_path, machine_of(gpu="H200", num_gpus=1))
@@ -280,8 +280,8 @@ def test_updates_that_wait_for_the_host_are_planned_as_measured(tmp_path: Path) 
     assert row.speed.formula is not None
     assert row.speed.formula.least == pytest.approx(row.updates * best.seconds / 3600)
     assert row.speed.expected is not None
-    assert row.speed.expected.least == pytest.approx(7.1 * row.speed.formula.middle)
+    assert row.speed.expected.least == pytest.approx(5.7 * row.speed.formula.middle)
     text = " ".join(render_plan(plan).split())
     assert "host base, big" in text
-    assert "7.1 to 12.7 times as long as the formula" in text
+    assert "5.7 to 14.8 times as long as the formula" in text
     assert "waits for the host" not in render_plan(plan_of(PAPER, tmp_path))

@@ -50,8 +50,8 @@ def test_the_mean_of_another_paper_is_judged_with_its_own_sd_and_number_of_seeds
 @pytest.mark.parametrize(("flags", "told"), [
     (("--mean", "27.8", "--sd", "0.1"), "--num-seeds"),
     (("--mean", "27.8", "--sd", "0.1", "--num-seeds", "1"), "one seed has no sd"),
-    (("--mean", "nan", "--sd", "0.1", "--num-seeds", "5"), "expected 0 to 100"),
-    (("--mean", "27.8", "--sd", "nan", "--num-seeds", "5"), "expected 0 to 100"),
+    (("--mean", "127.8", "--sd", "0.1", "--num-seeds", "5"), "expected 0 to 100"),
+    (("--mean", "27.8", "--sd", "-0.1", "--num-seeds", "5"), "expected 0 to 100"),
     (("--bleu", "27.8", "27.9", "--num-seeds", "5"), "expected with --mean"),
 ])  # fmt: skip
 def test_a_mean_without_its_sd_or_seeds_is_refused(

@@ -162,7 +162,7 @@ class Speed(msgspec.Struct, frozen=True, kw_only=True):
 # The ratio of the measured time to the formula's middle for updates in which the GPU waits for the
 # host: base on Multi30k, on an H200 in fp32 and bf16 (docs/checks.md). Most of this time is Python,
 # which no term of the formula counts.
-LAUNCH_ERRORS = Hours(7.1, 12.7)
+LAUNCH_ERRORS = Hours(5.7, 14.8)
 
 
 @functools.cache
