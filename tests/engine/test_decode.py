@@ -22,9 +22,9 @@ from aiayn.provenance import gather_provenance
 from aiayn.records import BinarizedCorpus, CheckpointRecord, RawCorpus, TrainRecord
 from aiayn.spec.system import DecodingSpec
 from aiayn.train.average import average_checkpoints
-from aiayn.train.fairseq_args import USER_FOLDER, train_flags
+from aiayn.train.fairseq_args import USER_FOLDER
 from tests.engine.random_checkpoint import save_random
-from tests.engine.tiny_spec import CORPUS, DECODING, TRAINING
+from tests.engine.tiny_spec import CORPUS, DECODING, TRAINING, flags_of
 
 
 @pytest.fixture(scope="module")
@@ -117,8 +117,8 @@ def test_source_and_target_have_their_own_limits_of_positions(
     """A model of fairseq may read longer lines than it writes."""
     limits = ["--max-source-positions", "12", "--max-target-positions", "9"]
     monkeypatch.setattr(
-        "tests.engine.random_checkpoint.train_flags",
-        lambda *args, **kwargs: train_flags(*args, **kwargs) + limits,
+        "tests.engine.random_checkpoint.flags_of",
+        lambda *args, **kwargs: flags_of(*args, **kwargs) + limits,
     )
     training = msgspec.structs.replace(
         TRAINING,
