@@ -117,8 +117,8 @@ def cut_line(line: torch.Tensor, stack: Any) -> torch.Tensor:
     """Cut a line of token ids to the positions of a model's encoder or decoder, at most 1,024, but
     keep the end of sentence.
     """
-    # A transformer of fairseq may have fewer positions, and different numbers of them in its
-    # encoder and decoder.
+    # A transformer of fairseq may have fewer positions than MAX_POSITIONS, and its encoder and
+    # decoder may have different numbers of positions.
     limit = min(MAX_POSITIONS, stack.max_positions())
     return line if len(line) <= limit else torch.cat([line[: limit - 1], line[-1:]])
 
