@@ -26,6 +26,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from aiayn.decode.decode import Translator
+from aiayn.decode.exported import cut_line
 from aiayn.errors import CheckpointError
 from aiayn.model.transformer import Transformer
 
@@ -51,8 +52,12 @@ def check_by_loss(
     """
     # The lines are spread over the text, because its beginning may come from a single document.
     step = max(1, len(sources) // NUM_LINES)
-    lines = sources[::step][:NUM_LINES], targets[::step][:NUM_LINES]
-    target_T = torch.cat(list(lines[1]))
+    encoder, decoder = translator.model.encoder, translator.model.decoder
+    lines = (
+        [cut_line(line, encoder) for line in sources[::step][:NUM_LINES]],
+        [cut_line(line, decoder) for line in targets[::step][:NUM_LINES]],
+    )
+    target_T = torch.cat(lines[1])
     dictionary = translator.task.target_dictionary
     # One is added to each count, so that no probability is 0.
     count_by_symbol = Counter(torch.cat(list(targets)).tolist())
@@ -65,14 +70,14 @@ def check_by_loss(
         _token_losses(translator, *lines, shuffled)
         for shuffled in (_unchanged, partial(_shuffled, only_ties=False), ties)
     )
-    model, shuffled = float(model_T.mean()), float(shuffled_T.mean())
+    loss, shuffled = float(model_T.mean()), float(shuffled_T.mean())
     summary = (
-        f"loss on {len(lines[0])} lines, nats a token: {model:.2f}; a unigram model of the same"
+        f"loss on {len(lines[0])} lines, nats a token: {loss:.2f}; a unigram model of the same"
         f" text {unigram:.2f}; this model with a shuffled dictionary {shuffled:.2f}"
     )
     # A weak model may be worse than a unigram model. The dictionary is blamed only if the loss is
     # also nearer to the loss with a shuffled dictionary.
-    is_wrong = model > unigram and model > (unigram + shuffled) / 2
+    is_wrong = loss > unigram and loss > (unigram + shuffled) / 2
     # True for tokens with a symbol that the shuffle of equal counts has moved. A few such tokens
     # would not show anything.
     is_tied_T = (ties(dictionary) != _unchanged(dictionary))[target_T]

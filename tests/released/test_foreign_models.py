@@ -15,8 +15,12 @@ from aiayn.data.text.foreign import foreign_splitter
 from aiayn.data.text.tokenize_moses import detokenize_line
 from aiayn.decode.decode import Translator
 from aiayn.decode.decoder_steps import FairseqSteps, TransformerSteps, as_plain_transformer
-from aiayn.errors import CorpusError
+from aiayn.errors import CheckpointError, CorpusError
+from aiayn.records import BinarizedCorpus
 from aiayn.spec.system import read_system
+from analysis.released.heavy_dictionary_check import check_by_loss
+from tests.engine.random_checkpoint import save_random
+from tests.engine.tiny_spec import DECODING, TRAINING
 from tests.released.foreign_models import (
     Foreign,
     make_data_bin,
@@ -123,6 +127,19 @@ def test_a_dictionary_that_was_made_again_is_noticed(
     printed = capsys.readouterr().err
     assert "dict.en.txt: its symbol " in printed
     assert "which came with the model" in printed
+
+
+def test_the_check_of_a_dictionary_cuts_lines_to_the_models_positions(
+    data: BinarizedCorpus, tmp_path: Path
+) -> None:
+    """Otherwise one long line of the text would end the evaluation."""
+    translator = Translator(
+        save_random(tmp_path, data, TRAINING), data.folder, DECODING, device="cpu"
+    )
+    long_line = translator.number("\u2581the " * 1500)
+    # The model is not trained, and this is all that the check says.
+    with pytest.raises(CheckpointError, match="this dictionary is not the model's"):
+        check_by_loss(translator, [long_line], [long_line], "dict.en.txt")
 
 
 def test_a_transformer_of_fairseq_is_searched_by_our_steps(foreign: Foreign) -> None:
