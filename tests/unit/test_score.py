@@ -21,15 +21,17 @@ def scores(
     hypotheses: list[str],
     references: list[str],
     *metrics: str,
+    language: str = "de",
+    testset: str = "demo_test",
 ) -> list[ScoreRecord]:
     """Score with everything that a test does not speak of filled in."""
     return score_hypotheses(
         hypotheses,
         references,
         metrics=metrics,
-        target_language="de",
+        target_language=language,
         hypotheses_sha256="5e",
-        testset="demo_test",
+        testset=testset,
     )
 
 
@@ -106,17 +108,38 @@ def test_records_come_in_the_requested_order_with_the_hypotheses_digest() -> Non
 
 
 @pytest.mark.parametrize(
-    ("num_hypotheses", "num_references", "words"),
+    ("num_hypotheses", "num_references", "metric", "words"),
     [
-        (2, 1, r"demo_test: 2 hypotheses, 1 references; .* rerun `decode`"),
-        (0, 0, "demo_test: no hypotheses and no references; expected at least 1 line"),
+        (2, 1, "chrf", r"demo_test: 2 hypotheses, 1 references; .* rerun `decode`"),
+        (0, 0, "chrf", "demo_test: no hypotheses and no references; expected at least 1 line"),
+        (1, 1, "bleu_sacre_13", r"'bleu_sacre_13' is unknown, .* did you mean 'bleu_sacre_13a' or"),
     ],
 )
 def test_what_cannot_be_scored_is_refused(
-    num_hypotheses: int, num_references: int, words: str
+    num_hypotheses: int, num_references: int, metric: str, words: str
 ) -> None:
     with pytest.raises(ScoreError, match=words):
-        scores([SENTENCE] * num_hypotheses, [SENTENCE] * num_references, "chrf")
+        scores([SENTENCE] * num_hypotheses, [SENTENCE] * num_references, metric)
+
+
+@pytest.mark.parametrize(
+    ("metric", "language", "defined_for"),
+    [
+        ("bleu_tok_compound_split", "fr", "de"),
+        ("bleu_tok_compound_split_2018", "fr", "de"),
+        ("bleu_tok_compound_split_quotes", "fr", "de"),
+        ("bleu_tok_moses", "cs", "de, fr"),
+        ("bleu_fairseq", "en", "de, fr"),
+    ],
+)
+def test_a_procedure_without_an_original_for_the_language_is_refused(
+    metric: str, language: str, defined_for: str
+) -> None:
+    with pytest.raises(
+        ScoreError,
+        match=f"'{metric}' .* language '{language}', only for {defined_for}; choose from",
+    ):
+        scores([SENTENCE], [SENTENCE], metric, language=language)
 
 
 def test_default_metrics_are_those_with_an_original() -> None:

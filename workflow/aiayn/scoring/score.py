@@ -28,7 +28,7 @@ from aiayn.data.text.tokenize_moses import (
     split_compounds,
     tokenize_lines,
 )
-from aiayn.errors import ScoreError
+from aiayn.errors import ScoreError, did_you_mean
 from aiayn.records import ScoreRecord
 from aiayn.scoring.definitions import (
     COMPOUND_SPLIT_LANGUAGES,
@@ -85,19 +85,24 @@ def score_hypotheses(
     hypotheses_sha256: str | None = None,
 ) -> list[ScoreRecord]:
     """Score hypotheses. Return a record with the score for each metric, in the order of `metrics`.
-    Scores are in percent. `default_metrics` lists the metrics that are defined for a language.
+    Scores are in percent.
 
     The argument `hypotheses_sha256` is the SHA-256 of the file of hypotheses, by default the
     SHA-256 that `lines_sha256` computes.
 
     Raises:
-        ScoreError: if hypotheses and references differ in their number of lines or are empty.
+        ScoreError: if hypotheses and references differ in their number of lines or are empty, or if
+            a metric is unknown or is not defined for the target language.
 
     Example:
         `score_hypotheses(["Ja."], ["Ja."], metrics=["bleu_sacre_13a"], target_language="de",
         testset="mine")`
     """
     _check_lines(hypotheses, references, testset)
+    # All metrics are checked before the first is computed, because tokenising a test set takes
+    # seconds.
+    for metric in metrics:
+        _check_metric(metric, target_language)
     hypotheses_sha256 = hypotheses_sha256 or lines_sha256(hypotheses)
     references_sha256 = lines_sha256(references)
     sides = Text(hypotheses, target_language), Text(references, target_language)
@@ -241,6 +246,20 @@ def _check_lines(hypotheses: Sequence[str], references: Sequence[str], testset: 
         raise ScoreError(
             f"{testset}: no hypotheses and no references; expected at least 1 line; check both"
             " files"
+        )
+
+
+def _check_metric(metric: str, target_language: str) -> None:
+    if metric not in METRICS:
+        hint = did_you_mean(metric, METRICS, "choose from these")
+        raise ScoreError(
+            f"metric {metric!r} is unknown, expected a name among {', '.join(METRICS)}; {hint}"
+        )
+    if not _is_defined(metric, target_language):
+        raise ScoreError(
+            f"metric {metric!r} is not defined for target language {target_language!r}, only for"
+            f" {', '.join(_languages(metric))}; choose from"
+            f" {', '.join(default_metrics(target_language, False))}"
         )
 
 
