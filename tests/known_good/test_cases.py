@@ -355,6 +355,16 @@ def test_37_a_copy_of_a_diverged_training_is_no_second_training(tmp_path: Path) 
     assert "conflict" not in problems_of(judged, "a.log")
 
 
+def test_37_a_job_killed_before_its_first_validation_is_no_copy(tmp_path: Path) -> None:
+    # Without clock times the arguments and the first update are equal, and nothing else is known.
+    text = re.sub(r"(?m)^2024-\S+ \S+ \| INFO \| [\w.]+ \| ", "", BASE.text())
+    lines = text.splitlines(keepends=True)
+    first_validation = next(number for number, line in enumerate(lines) if "valid on" in line)
+    killed = "".join(lines[:first_validation])
+    judged = judge_base(tmp_path, a=text, **{"slurm-1": killed})
+    assert [one.copies for one in judged.trainings] == [[], []]
+
+
 def test_37_a_copy_beside_a_translation_says_whose_checkpoint_it_is(tmp_path: Path) -> None:
     other = replace(BASE, final_nll_bits=2.5).changed(seed=2).text()
     texts = {"a.log": BASE.text(), "other.log": other, "g/copy.log": BASE.text()}

@@ -307,8 +307,9 @@ def _corpus(section: Section) -> Iterator[Fact]:
         yield section.fact("num_dictionaries", number, section.line_of("num_types"))
     # fairseq takes several data-bins, separated by colons, one for each epoch in turn. `C:\` is a
     # drive of Windows.
-    data = str(section.arguments.get("data")).replace(":\\", "")
-    yield section.fact("num_data_folders", data.count(":") + 1)
+    data = str(section.arguments.get("data") or "").replace(":\\", "")
+    if data:
+        yield section.fact("num_data_folders", data.count(":") + 1)
 
 
 def _train_pairs(section: Section) -> Fact | None:

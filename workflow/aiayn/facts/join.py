@@ -109,10 +109,14 @@ def _is_same_start(section: Section, other: Section) -> bool:
 
 def _is_copy(section: Section, other: Section) -> bool:
     """Return whether two sections of logs about the same run of fairseq-train are copies: the
-    validations that both contain are equal.
+    validations that both contain are equal. Without common validations, their clocks are equal.
     """
     # A copy may be cut, so only what both have is compared.
     common = section.validations.keys() & other.validations.keys()
+    if not common:
+        # Only equal clocks show then that two sections are one. A job that was killed before its
+        # first validation would otherwise count as a copy of the job that started again.
+        return section.first_time != "" and section.last_time <= other.last_time
     return all(section.validations[key].losses == other.validations[key].losses for key in common)
 
 
