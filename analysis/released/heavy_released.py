@@ -52,7 +52,7 @@ from aiayn.scoring.score import default_metrics, score_hypotheses
 from aiayn.spec.system import DecodingSpec
 from aiayn.terminal import listed, sections, table, titled
 from analysis.released.heavy_dictionary_check import check_by_loss
-from analysis.released.verbs.evaluate import say
+from analysis.released.remarks import say
 
 ORDER_SEED = 2014
 LINES_PER_BLOCK = 100

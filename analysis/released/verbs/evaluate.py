@@ -25,7 +25,6 @@ model writes tokens, save the translations with --output and detokenise the file
 detokenize`). With --as-given the tokens of translations and references are compared as they are.
 """
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -43,6 +42,7 @@ from aiayn.provenance import replace_on_success
 from aiayn.scoring.outputs.system_output import SystemOutput
 from aiayn.scoring.score import lines_sha256
 from aiayn.spec.system import DecodingSpec, read_system
+from analysis.released.remarks import say
 
 EXAMPLE = (
     "aiayn evaluate --checkpoint checkpoint_best.pt --data data-bin/wmt14_en_de --testset"
@@ -214,8 +214,3 @@ def number_text(translator: Any, args: Flags, references: Sequence[str]) -> tupl
         sides.append([line.long() for line in numbers])
     say(f"{args.source}: {words}")
     return sides[0], sides[1] or None, words.startswith("Moses")
-
-
-def say(words: str) -> None:
-    """Print a remark for the user to standard error."""
-    print(f"aiayn evaluate: {words}", file=sys.stderr)
