@@ -220,8 +220,8 @@ def candidate_joins(
     """Return the paper's BLEUs that a question is about: one for each version of the paper, each
     with the definition, test set and system of our evaluation for it.
 
-    Without a `testset` the BLEUs are those of Table 2 or, if the system is not in Table 2, those of
-    Table 3.
+    If `testset` is None, return the BLEUs that Table 2 prints for the system. If the system is not
+    in Table 2, return the BLEUs that Table 3 prints.
 
     Raises:
         UsageError: if the name of a system, test set or definition is unknown. The error gives the

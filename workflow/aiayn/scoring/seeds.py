@@ -34,8 +34,8 @@ def t_half_width(values: Sequence[float]) -> float:
 
 
 def summarise_seeds(values: Sequence[float]) -> SeedSummary:
-    """Return the mean, standard deviation and t-interval of a number over its seeds, of which there
-    is at least one.
+    """Return the mean, standard deviation and t-interval of a number over its seeds. There must be
+    at least one seed.
     """
     half_width = t_half_width(values) if len(values) >= MIN_SEEDS_OF_INTERVAL else None
     return SeedSummary(
